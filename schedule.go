@@ -22,7 +22,8 @@ const (
 	MaxSpec            = 256         // bytes of a spec
 	MaxMissed          = 1000        // the largest MissedLimit
 	DefaultMissedLimit = 100
-	MaxNextTicks       = 1000 // how many ticks NextTicks lists at most
+	MaxSchedules       = 10_000 // how many there are at most
+	MaxNextTicks       = 1000   // how many ticks NextTicks lists at most
 )
 
 // Schedule enqueues a job at each of its ticks. Name, Spec and Kind are required; the zero
@@ -47,7 +48,7 @@ type Schedule struct {
 	// their metadata: RawJob has them as Schedule and Tick.
 	Queue       string          `json:"queue"`
 	Kind        string          `json:"kind"`
-	Payload     any             `json:"payload"` // a json.RawMessage when read
+	Payload     any             `json:"payload,omitempty"` // a json.RawMessage when read, or nil in a list of all
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
 	Priority    *int            `json:"priority,omitempty"`
 	MaxAttempts int             `json:"max_attempts,omitempty"`
@@ -73,8 +74,9 @@ type Schedule struct {
 
 // Schedules is what operators and programs do with schedules.
 type Schedules interface {
-	// Schedules lists all schedules by name.
-	Schedules(ctx context.Context) ([]Schedule, error)
+	// Schedules lists schedules by name: all, without their payloads and metadata; or, if names are given, those of
+	// them that exist, whole.
+	Schedules(ctx context.Context, names ...string) ([]Schedule, error)
 	// SetSchedule makes a schedule or replaces the one of that name, and returns it. If the
 	// spec, zone and start are as before, the next tick is too; else ticks come from now on, and
 	// one that has come without a job yet is dropped. If queues are given, it replaces only a

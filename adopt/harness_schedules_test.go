@@ -10,7 +10,9 @@ import (
 // noSchedules are the calls that an adopted table does not have.
 type noSchedules struct{}
 
-func (noSchedules) Schedules(context.Context) ([]dibs.Schedule, error) { return nil, errHarness }
+func (noSchedules) Schedules(context.Context, ...string) ([]dibs.Schedule, error) {
+	return nil, errHarness
+}
 
 func (noSchedules) SetSchedule(context.Context, dibs.Schedule, ...string) (dibs.Schedule, error) {
 	return dibs.Schedule{}, errHarness

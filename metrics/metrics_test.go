@@ -109,11 +109,11 @@ func (c *counting) Workers(ctx context.Context) ([]dibs.WorkerInfo, error) {
 	return c.Database.Workers(ctx)
 }
 
-func (c *counting) Schedules(ctx context.Context) ([]dibs.Schedule, error) {
+func (c *counting) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error) {
 	if err := c.call("schedules"); err != nil {
 		return nil, err
 	}
-	return c.Database.Schedules(ctx)
+	return c.Database.Schedules(ctx, names...)
 }
 
 // run runs a worker until all jobs have ended.

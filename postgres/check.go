@@ -45,8 +45,8 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, classify("check", err)
 	}
-	list, err := s.Schedules(ctx)
-	return append(findings, ticks.Unreadable(list)...), err
+	schedules, err := ticks.UnreadableOf(ctx, s.Schedules)
+	return append(findings, schedules...), err
 }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns

@@ -22,9 +22,10 @@ type scheduleRow struct {
 	version int64
 }
 
-// readSchedules reads schedules, and the database's time.
-func readSchedules(ctx context.Context, c conn, text string, arg any) (list []scheduleRow, now time.Time, err error) {
-	err = c.run(ctx, step{sql: text, args: []any{arg}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
+// readSchedules reads the schedules of some names, or all if names is nil, with the payloads of those that are to be
+// whole, and the database's time.
+func (s *Store) readSchedules(ctx context.Context, c conn, names, whole []string) (list []scheduleRow, now time.Time, err error) {
+	err = c.run(ctx, step{sql: s.sql.get("schedules"), args: []any{names, whole}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
 		r, ok, err := scanSchedule(scan, &now)
 		if ok {
 			list = append(list, r)
@@ -67,11 +68,11 @@ func orNull(t time.Time) *time.Time {
 }
 
 // Schedules implements dibs.Schedules.
-func (s *Store) Schedules(ctx context.Context) ([]dibs.Schedule, error) {
+func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error) {
 	if err := s.check(ctx, "schedules"); err != nil {
 		return nil, err
 	}
-	rows, _, err := readSchedules(ctx, s.db, s.sql.get("schedules"), []string(nil))
+	rows, _, err := s.readSchedules(ctx, s.db, names, names)
 	list := make([]dibs.Schedule, len(rows))
 	for i := range rows {
 		list[i] = rows[i].Schedule
@@ -81,7 +82,7 @@ func (s *Store) Schedules(ctx context.Context) ([]dibs.Schedule, error) {
 
 // schedule reads one schedule, and the time; without such a schedule the version is 0.
 func (s *Store) schedule(ctx context.Context, name string) (r scheduleRow, now time.Time, err error) {
-	list, now, err := readSchedules(ctx, s.upkeep, s.sql.get("schedules"), []string{name})
+	list, now, err := s.readSchedules(ctx, s.upkeep, []string{name}, []string{name})
 	if len(list) > 0 {
 		r = list[0]
 	}
@@ -113,6 +114,9 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old 
 			return dibs.Schedule{}, classify(op, err)
 		}
 		next, err := f(old)
+		if err == nil && old.version == 0 {
+			err = s.roomForSchedule(ctx)
+		}
 		if err != nil {
 			return dibs.Schedule{}, err
 		}
@@ -136,6 +140,15 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old 
 		}
 	}
 	return dibs.Schedule{}, checks.Failed(op+" "+name, fmt.Errorf("it changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
+}
+
+// roomForSchedule refuses one schedule too many.
+func (s *Store) roomForSchedule(ctx context.Context) error {
+	all, err := s.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	return ticks.Room(all)
 }
 
 // putSchedule stores a schedule in place of the version old; done is false if there is
@@ -220,7 +233,7 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 // agree makes an owner's schedules those of the list, in one transaction; done is false, and
 // nothing has changed, if somebody else has changed one meanwhile.
 func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) (done bool, err error) {
-	old, now, err := readSchedules(ctx, s.upkeep, s.sql.get("schedules"), []string(nil))
+	old, now, err := s.readSchedules(ctx, s.upkeep, nil, ticks.Names(list))
 	if err != nil {
 		return false, err
 	}
@@ -308,7 +321,7 @@ func (s *Store) NextTicks(ctx context.Context, of dibs.Schedule, n int) ([]time.
 	if err := s.check(ctx, "next ticks"); err != nil {
 		return nil, err
 	}
-	_, now, err := readSchedules(ctx, s.upkeep, s.sql.get("schedules"), []string{})
+	_, now, err := s.readSchedules(ctx, s.upkeep, []string{}, nil)
 	if err != nil {
 		return nil, classify("next ticks", err)
 	}

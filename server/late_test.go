@@ -13,7 +13,7 @@ import (
 // behind is a database with a schedule whose tick should have had its job, and one whose has not come.
 type behind struct{ dibs.Database }
 
-func (behind) Schedules(context.Context) ([]dibs.Schedule, error) {
+func (behind) Schedules(context.Context, ...string) ([]dibs.Schedule, error) {
 	return []dibs.Schedule{
 		{Name: "nightly", Spec: "@daily", Zone: "UTC", Queue: "mail", Kind: "k", Next: time.Now().Add(-5 * time.Minute)},
 		{Name: "hourly", Spec: "@hourly", Zone: "UTC", Queue: "mail", Kind: "k", Next: time.Now().Add(5 * time.Minute)},

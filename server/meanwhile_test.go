@@ -26,8 +26,8 @@ func (m *meanwhile) now() {
 	}
 }
 
-func (m *meanwhile) Schedules(ctx context.Context) ([]dibs.Schedule, error) {
-	list, err := m.Database.Schedules(ctx)
+func (m *meanwhile) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error) {
+	list, err := m.Database.Schedules(ctx, names...)
 	m.now()
 	return list, err
 }

@@ -17,7 +17,7 @@ type schedulesAnswer struct {
 	Schedules []wire.Schedule `json:"schedules"`
 }
 
-// listSchedules shows all schedules.
+// listSchedules shows all schedules, without their payloads.
 func (s *Server) listSchedules(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.db.Schedules(r.Context())
 	if err != nil {
@@ -33,16 +33,14 @@ func (s *Server) listSchedules(w http.ResponseWriter, r *http.Request) error {
 // scheduleOf finds the schedule that the path names.
 func (s *Server) scheduleOf(r *http.Request) (dibs.Schedule, error) {
 	name := r.PathValue("schedule")
-	all, err := s.db.Schedules(r.Context())
+	found, err := s.db.Schedules(r.Context(), name)
 	if err != nil {
 		return dibs.Schedule{}, err
 	}
-	for _, one := range all {
-		if one.Name == name && s.mayUse(r, one.Queue) == nil {
-			return one, nil
-		}
+	if len(found) == 0 || s.mayUse(r, found[0].Queue) != nil {
+		return dibs.Schedule{}, unknownSchedule(name)
 	}
-	return dibs.Schedule{}, unknownSchedule(name)
+	return found[0], nil
 }
 
 func unknownSchedule(name string) error {

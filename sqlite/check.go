@@ -41,8 +41,8 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, wrap("check", err)
 	}
-	list, err := s.Schedules(ctx)
-	return append(found, ticks.Unreadable(list)...), err
+	schedules, err := ticks.UnreadableOf(ctx, s.Schedules)
+	return append(found, schedules...), err
 }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns

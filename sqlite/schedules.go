@@ -13,14 +13,14 @@ import (
 	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
-// Schedules lists all schedules by name.
-func (s *Store) Schedules(ctx context.Context) ([]dibs.Schedule, error) {
+// Schedules lists all schedules, or some: see dibs.Schedules.
+func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error) {
 	var all []dibs.Schedule
 	err := s.read(ctx, "schedules", func(rows *sql.Rows) error {
 		r, _, err := scanSchedule(rows)
 		all = append(all, r)
 		return err
-	}, nil)
+	}, jsonList(names), jsonList(names))
 	if err != nil {
 		return nil, wrap("schedules", err)
 	}
@@ -28,56 +28,63 @@ func (s *Store) Schedules(ctx context.Context) ([]dibs.Schedule, error) {
 }
 
 func scanSchedule(rows *sql.Rows) (s dibs.Schedule, overlap bool, err error) {
-	var name, owner, settings, payload string
-	var metadata sql.NullString
+	var name, owner, settings string
+	var payload, metadata []byte
 	var paused bool
 	var since, next, lastTick time.Time
 	var lastJob sql.NullInt64
 	if err := rows.Scan(&name, &owner, &settings, &payload, &metadata, &paused, clock{&since}, clock{&next}, clock{&lastTick}, &lastJob, &overlap); err != nil {
 		return s, false, err
 	}
-	s = ticks.Decode(name, []byte(settings), []byte(payload), []byte(metadata.String))
+	s = ticks.Decode(name, []byte(settings), payload, metadata)
 	s.Owner, s.Paused, s.Since, s.Next, s.LastTick, s.LastJob = owner, paused, since, next, lastTick, lastJob.Int64
 	return s, overlap, nil
 }
 
-// schedules reads all schedules, or the one of a name.
-func (s *session) schedules(name any) ([]dibs.Schedule, error) {
+// schedules reads the schedules of some names, or all without names, with the payloads of those that are to be whole.
+func (s *session) schedules(names, whole []string) ([]dibs.Schedule, error) {
 	var all []dibs.Schedule
 	err := s.each("schedules", func(rows *sql.Rows) error {
 		r, _, err := scanSchedule(rows)
 		all = append(all, r)
 		return err
-	}, name)
+	}, jsonList(names), jsonList(whole))
 	return all, err
+}
+
+// scheduleNamed reads the schedule of a name; nil: there is none.
+func (s *session) scheduleNamed(name string) (*dibs.Schedule, error) {
+	list, err := s.schedules([]string{name}, []string{name})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
 }
 
 // scheduleOf reads the schedule of a name, if it is of one of the queues; nil: of any.
 func (s *session) scheduleOf(name string, queues []string) (*dibs.Schedule, error) {
-	list, err := s.schedules(name)
-	if err != nil {
-		return nil, err
+	one, err := s.scheduleNamed(name)
+	if err == nil && (one == nil || !ticks.Of(one, queues)) {
+		err = ticks.Unknown(name)
 	}
-	if len(list) == 0 || !ticks.Of(&list[0], queues) {
-		return nil, ticks.Unknown(name)
-	}
-	return &list[0], nil
+	return one, err
 }
 
 // changeSchedule has f make the new schedule out of the old one, which is nil if there is
 // none, and stores it.
 func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (after dibs.Schedule, err error) {
 	err = s.write(ctx, op, func(tx *session) error {
-		list, err := tx.schedules(name)
+		old, err := tx.scheduleNamed(name)
 		if err != nil {
 			return err
 		}
-		var old *dibs.Schedule
-		if len(list) > 0 {
-			old = &list[0]
-		}
 		if after, err = f(old); err != nil {
 			return err
+		}
+		if old == nil {
+			if err := tx.roomForSchedule(); err != nil {
+				return err
+			}
 		}
 		if after, err = ticks.Check(after, old, tx.payloadLimitOf); err != nil {
 			return err
@@ -98,6 +105,15 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old 
 		return dibs.Schedule{}, err
 	}
 	return after, nil
+}
+
+// roomForSchedule refuses one schedule too many.
+func (s *session) roomForSchedule() error {
+	all, err := s.schedules(nil, nil)
+	if err != nil {
+		return err
+	}
+	return ticks.Room(all)
 }
 
 func (s *session) putSchedule(after *dibs.Schedule) error {
@@ -179,7 +195,7 @@ func (s *Store) schedule(ctx context.Context, name string) (first, second dibs.S
 		}
 		second, _, err = scanSchedule(rows)
 		return err
-	}, name)
+	}, jsonList([]string{name}), jsonList([]string{name}))
 	if err == nil && !found {
 		err = ticks.Unknown(name)
 	}
@@ -192,7 +208,7 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 		return err
 	}
 	return s.write(ctx, "set schedules", func(tx *session) error {
-		old, err := tx.schedules(nil)
+		old, err := tx.schedules(nil, ticks.Names(list))
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ var scheduleCases = []oneCase{
 	{"each tick makes one job, however many processes look", eachTickOnce},
 	{"a worker looks after schedules", workerTicks},
 	{"a schedule is kept as it was set", scheduleKept},
+	{"a list of all schedules has no payloads", listWithoutPayloads},
 	{"a schedule that breaks a rule is refused", badSchedules},
 	{"a replaced schedule keeps its next tick, unless its times have changed", replacedSchedule},
 	{"a paused schedule has no ticks", pausedSchedule},
@@ -54,18 +55,27 @@ func (t *test) setSchedule(s dibs.Schedule) dibs.Schedule {
 
 func (t *test) schedule(name string) dibs.Schedule {
 	t.Helper()
-	for _, s := range t.schedules() {
-		if s.Name == name {
-			return s
-		}
+	found, err := t.db.Schedules(t.ctx, name)
+	t.must(err)
+	if len(found) != 1 {
+		t.Fatalf("%d schedules %q", len(found), name)
 	}
-	t.Fatalf("no schedule %q", name)
-	return dibs.Schedule{}
+	return found[0]
 }
 
+// schedules are all schedules, whole.
 func (t *test) schedules() []dibs.Schedule {
 	t.Helper()
 	list, err := t.db.Schedules(t.ctx)
+	t.must(err)
+	if len(list) == 0 {
+		return nil
+	}
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+	}
+	list, err = t.db.Schedules(t.ctx, names...)
 	t.must(err)
 	return list
 }
@@ -146,6 +156,29 @@ func workerTicks(t *test) {
 	t.setSchedule(dibs.Schedule{Name: "s", Spec: "* * * * * *", Queue: "q"})
 	t.waitUntil("three ticks have come by themselves", func() bool { return len(t.list(dibs.Filter{Queue: "q"})) >= 3 })
 	expectTicks(t, t.jobsOf("q", 3), "s", time.Second)
+}
+
+func listWithoutPayloads(t *test) {
+	for _, name := range []string{"b", "a", "c"} {
+		t.setSchedule(dibs.Schedule{Name: name, Spec: "@daily", Payload: "p" + name, Metadata: json.RawMessage(`{"m":1}`)})
+	}
+	list, err := t.db.Schedules(t.ctx)
+	t.must(err)
+	for i, want := range []string{"a", "b", "c"} {
+		if s := list[i]; len(list) != 3 || s.Name != want || s.Payload != nil || s.Metadata != nil || s.Spec != "@daily" || s.Next.IsZero() {
+			t.Errorf("%d: %+v", i, s)
+		}
+	}
+	some, err := t.db.Schedules(t.ctx, "c", "nosuch", "a")
+	t.must(err)
+	if len(some) != 2 || some[0].Name != "a" || some[1].Name != "c" {
+		t.Fatalf("%+v", some)
+	}
+	for _, s := range some {
+		if payload, _ := s.Payload.(json.RawMessage); string(payload) != `"p`+s.Name+`"` || string(s.Metadata) != `{"m":1}` {
+			t.Errorf("%s has the payload %s and the metadata %s", s.Name, payload, s.Metadata)
+		}
+	}
 }
 
 func scheduleKept(t *test) {

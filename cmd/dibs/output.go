@@ -123,7 +123,7 @@ the direction of text, are written as \u escapes.
   schedules   as 'schedule' writes them: name, spec, zone, queue, kind, payload, metadata,
               priority, max_attempts, group, jitter, missed (once, skip, all), missed_limit,
               skip_overlap, start, end, paused, owner, next, last_tick, last_job, since.
-              'schedule next': tick
+              'schedule ls' leaves out payload and metadata. 'schedule next': tick
   a run       as 'torture' writes it: kept; database, database_version, own_server,
               dibs_version, platform, cores, began, duration, took, workers, producers,
               seed, command (that repeats it); totals: operations, calls, unanswered,

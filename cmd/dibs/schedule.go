@@ -68,14 +68,12 @@ if it comes twice. An interval is counted from --start, or from now.`,
 				return usagef(cmd, "when? give --every or --cron")
 			}
 			return a.withDatabase(cmd.Context(), func(db dibs.Database) error {
-				list, err := db.Schedules(cmd.Context())
+				old, err := db.Schedules(cmd.Context(), s.Name)
 				if err != nil {
 					return err
 				}
-				for _, old := range list {
-					if old.Name == s.Name {
-						return &hintError{&dibs.InvalidError{Field: "name", Reason: fmt.Sprintf("schedule %q exists already", s.Name)}, "'dibs schedule set' changes it"}
-					}
+				if len(old) > 0 {
+					return &hintError{&dibs.InvalidError{Field: "name", Reason: fmt.Sprintf("schedule %q exists already", s.Name)}, "'dibs schedule set' changes it"}
 				}
 				if s, err = db.SetSchedule(cmd.Context(), s); err != nil {
 					return f.typed(cmd, err)
@@ -139,16 +137,14 @@ func scheduleError(verb string, err error) error {
 // withSchedule runs f with an existing schedule.
 func (a *app) withSchedule(ctx context.Context, verb, name string, f func(dibs.Database, dibs.Schedule) error) error {
 	return a.withExistingDatabase(ctx, func(db dibs.Database) error {
-		list, err := db.Schedules(ctx)
+		found, err := db.Schedules(ctx, name)
 		if err != nil {
 			return err
 		}
-		for _, s := range list {
-			if s.Name == name {
-				return f(db, s)
-			}
+		if len(found) == 0 {
+			return scheduleError(verb, fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name))
 		}
-		return scheduleError(verb, fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name))
+		return f(db, found[0])
 	})
 }
 

@@ -142,7 +142,7 @@ func (t shownTable) Changes(context.Context, int) ([]dibs.Change, error) {
 
 func (t shownTable) noSchedules() error { return t.cannot("it has no schedules") }
 
-func (t shownTable) Schedules(context.Context) ([]dibs.Schedule, error) {
+func (t shownTable) Schedules(context.Context, ...string) ([]dibs.Schedule, error) {
 	return nil, t.noSchedules()
 }
 

@@ -76,7 +76,7 @@ func (f *workFlags) warnOfQueues(ctx context.Context, db jobTable, log *slog.Log
 // scheduled reports whether a schedule enqueues into a queue.
 func scheduled(ctx context.Context, db jobTable, queue string) bool {
 	reader, ok := db.(interface {
-		Schedules(ctx context.Context) ([]dibs.Schedule, error)
+		Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error)
 	})
 	if !ok { // an adopted table has no schedules
 		return false

@@ -190,16 +190,14 @@ func (p *Page) queueNow(r *request, name string) (dibs.Queue, error) {
 
 // scheduleOf finds a schedule that the viewer may change.
 func (p *Page) scheduleOf(r *request) (dibs.Schedule, error) {
-	list, err := p.DB.Schedules(r.Context())
+	found, err := p.DB.Schedules(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return dibs.Schedule{}, err
 	}
-	for _, s := range list {
-		if s.Name == r.PathValue("name") && r.who.Reads(s.Queue) {
-			return s, r.mayChange(s.Queue)
-		}
+	if len(found) == 0 || !r.who.Reads(found[0].Queue) {
+		return dibs.Schedule{}, dibs.ErrUnknownSchedule
 	}
-	return dibs.Schedule{}, dibs.ErrUnknownSchedule
+	return found[0], r.mayChange(found[0].Queue)
 }
 
 func (p *Page) pauseSchedule(paused bool) action {

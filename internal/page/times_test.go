@@ -51,7 +51,7 @@ func (c *counted) Failures(context.Context, string, int) ([]dibs.Failure, error)
 }
 
 // However many queues complete jobs, a look reads the times of few of them, and of each in its turn.
-func (c *counted) Schedules(context.Context) ([]dibs.Schedule, error) { return nil, nil }
+func (c *counted) Schedules(context.Context, ...string) ([]dibs.Schedule, error) { return nil, nil }
 
 func TestTimesAreReadOfFewQueuesAtOnce(t *testing.T) {
 	db := &counted{times: map[string]int{}, hours: map[string]int{}}

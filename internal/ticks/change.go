@@ -3,6 +3,7 @@ package ticks
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -146,6 +147,23 @@ func Place(s, old *dibs.Schedule, now time.Time) error {
 	return err
 }
 
+// Room refuses a new schedule where there are as many as there may be.
+func Room(all []dibs.Schedule) error {
+	if len(all) < dibs.MaxSchedules {
+		return nil
+	}
+	return invalid("name", "would be one schedule too many: there are %d, the most that a database can have; delete some", len(all))
+}
+
+// Names are the names of schedules.
+func Names(list []dibs.Schedule) []string {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+	}
+	return names
+}
+
 // Agree says what makes an owner's schedules those of the list, which it checks: which to
 // store, and the names of those to delete. old are all schedules.
 func Agree(owner string, list, old []dibs.Schedule, now time.Time, limit func(string) (int, error)) (put []dibs.Schedule, gone []string, err error) {
@@ -177,10 +195,19 @@ func Agree(owner string, list, old []dibs.Schedule, now time.Time, limit func(st
 		}
 		put = append(put, s)
 	}
+	left := len(old)
 	for _, s := range old {
 		if s.Owner == owner && !listed[s.Name] {
 			gone = append(gone, s.Name)
 		}
+	}
+	for name := range listed {
+		if before[name] == nil {
+			left++
+		}
+	}
+	if left -= len(gone); left > dibs.MaxSchedules {
+		return nil, nil, invalid("s", "would make %d schedules of all owners; a database can have %d", left, dibs.MaxSchedules)
 	}
 	return put, gone, nil
 }
@@ -216,7 +243,7 @@ func Job(s *dibs.Schedule, tick time.Time) checks.Row {
 	return r
 }
 
-// Unreadable says which schedules have no ticks as their specs cannot be read.
+// Unreadable lists what is wrong with the schedules that cannot be read.
 func Unreadable(list []dibs.Schedule) (found []string) {
 	for i := range list {
 		if _, err := Parse(&list[i], list[i].Since); err != nil {
@@ -224,6 +251,18 @@ func Unreadable(list []dibs.Schedule) (found []string) {
 		}
 	}
 	return found
+}
+
+// UnreadableOf lists what is wrong with the schedules of a database. It loads them one by one, since their payloads may
+// be large.
+func UnreadableOf(ctx context.Context, load func(ctx context.Context, names ...string) ([]dibs.Schedule, error)) (found []string, err error) {
+	all, err := load(ctx)
+	for i := 0; i < len(all) && err == nil; i++ {
+		var whole []dibs.Schedule
+		whole, err = load(ctx, all[i].Name)
+		found = append(found, Unreadable(whole)...)
+	}
+	return found, err
 }
 
 func metadata(s *dibs.Schedule, tick time.Time) []byte {
@@ -306,12 +345,17 @@ const unreadable = "unreadable: "
 // that says why, and no ticks, as no program can read that.
 func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule) {
 	err := json.Unmarshal(settings, &s)
-	s.Name, s.Payload = name, json.RawMessage(payload)
+	if s.Name = name; payload != nil {
+		s.Payload = json.RawMessage(payload)
+	}
 	if len(metadata) > 0 {
 		s.Metadata = metadata
 	}
 	if err == nil {
 		s, err = checkAllBut(s, &s, noLimit)
+	}
+	if payload == nil { // it was not asked for
+		s.Payload = nil
 	}
 	if err != nil {
 		s.Spec, s.Payload, s.Metadata = unreadable+err.Error(), nil, nil

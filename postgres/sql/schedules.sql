@@ -1,7 +1,8 @@
 -- Purpose: read all schedules, or some, and the time.
--- Parameters: $1 names, or null for all.
--- Columns out: the time; the columns of dibs.schedule, ordered by name. One row without a
---   name if there is none.
+-- Parameters: $1 names, or null for all; $2 the names of those whose payloads and metadata are
+--   read, too.
+-- Columns out: the time; the columns of dibs.schedule, ordered by name, with nulls for payloads
+--   and metadata that are not read. One row without a name if there is none.
 -- Concurrency: a plain read. Whoever changes a schedule names the version that was read.
 select
     statement_timestamp(),
@@ -9,8 +10,8 @@ select
     s.owner,
     s.version,
     s.settings,
-    s.payload,
-    s.metadata,
+    case when s.name = any ($2::text[]) then s.payload end,
+    case when s.name = any ($2::text[]) then s.metadata end,
     s.paused,
     s.since,
     s.next_at,
