@@ -33,7 +33,7 @@ func (s *Server) jobOf(r *http.Request) (*dibs.RawJob, error) {
 
 // job is a job that the caller may use.
 func (s *Server) job(r *http.Request, id int64) (job *dibs.RawJob, err error) {
-	err = s.loads.show(r.Context(), 1, func() error {
+	err = s.loads.show(r, 1, func() error {
 		if job, err = s.db.Get(r.Context(), id); err != nil {
 			return err
 		}
@@ -198,10 +198,14 @@ func (s *Server) page(r *http.Request, f dibs.Filter) (all dibs.Page, err error)
 	if most < 0 || most > 1000 { // the store says so
 		return s.db.List(r.Context(), f)
 	}
+	load := s.loads.show
+	if f.Payload != "" || f.Error != "" || f.Worker != "" { // no index helps
+		load = s.loads.search
+	}
 	for {
 		f.Limit = nextLoad(all.Jobs, most)
 		var page dibs.Page
-		err := s.loads.show(r.Context(), f.Limit, func() error {
+		err := load(r, f.Limit, func() error {
 			if page, err = s.db.List(r.Context(), f); err != nil {
 				return err
 			}
@@ -242,7 +246,7 @@ func (s *Server) known(r *http.Request, ids []int64) ([]int64, error) {
 	var own []int64
 	for _, id := range ids {
 		var job *dibs.RawJob
-		err := s.loads.show(r.Context(), 1, func() (err error) {
+		err := s.loads.show(r, 1, func() (err error) {
 			job, err = s.db.Get(r.Context(), id)
 			return err
 		})

@@ -22,7 +22,7 @@ func (s *Server) showPages() {
 		job, err := s.job(r, id)
 		return job, shownProblem(err)
 	}
-	o.Look = func(r *http.Request, call func() error) error { return s.loads.show(r.Context(), 0, call) }
+	o.Look = func(r *http.Request, call func() error) error { return s.loads.show(r, 0, call) }
 	if s.Tokens != nil {
 		o.Find = s.holder
 	}

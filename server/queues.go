@@ -150,7 +150,7 @@ type groupsAnswer struct {
 // listGroups shows the groups of a queue that have settings of their own.
 func (s *Server) listGroups(w http.ResponseWriter, r *http.Request) error {
 	var groups []dibs.Group
-	err := s.loads.show(r.Context(), 0, func() error {
+	err := s.loads.show(r, 0, func() error {
 		q, err := s.queueOf(r)
 		if err != nil {
 			return err

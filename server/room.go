@@ -19,10 +19,13 @@ const (
 	// maxShowing is how many calls for what is only looked at are under way at once, so that they leave most
 	// connections of the pool to workers, however many people read long lists.
 	maxShowing = 3
+	// One token has at most tokenShowing of these calls, and one that searches all jobs for a text, so that others find
+	// a place at once.
+	tokenShowing = 2
 	// A request loads firstLoad jobs before it knows how large they are, and then at most maxLoad at once, since
 	// those that follow may be larger.
 	firstLoad = 32
-	maxLoad   = 96
+	maxLoad   = tokenShowing * firstLoad
 	// answerBytes is after how many bytes an answer takes no more jobs.
 	answerBytes = 4 << 20
 	jobBytes    = 1 << 10 // of a job besides its texts, roughly
@@ -78,21 +81,44 @@ func (m *room) end() {
 var errNoRoom = busy("the answers to other requests take up the memory for them")
 
 // loads are the jobs that are being loaded from the database.
-type loads struct{ claimed, shown *semaphore.Weighted }
+type loads struct {
+	claimed  *semaphore.Weighted
+	shown    *turns
+	searches *turns // those of the shown that search all jobs for a text
+}
 
 func newLoads() loads {
-	return loads{semaphore.NewWeighted(maxClaimed), semaphore.NewWeighted(maxShown)}
+	return loads{semaphore.NewWeighted(maxClaimed), newTurns(maxShown, maxLoad), newTurns(maxShowing-1, 1)}
 }
 
 // claim runs a call of the database that claims up to n jobs. The call counts them before it returns.
 func (l loads) claim(ctx context.Context, n int, call func() error) error {
-	return during(ctx, l.claimed, int64(n), call)
+	if err := l.claimed.Acquire(ctx, int64(n)); err != nil {
+		return err
+	}
+	defer l.claimed.Release(int64(n))
+	return call()
 }
 
 // show runs a call of the database that loads up to n jobs for somebody who only looks at them; 0: other things
 // than jobs. Within the call there must be no other show: where all wait for a second place, nobody gets one.
-func (l loads) show(ctx context.Context, n int, call func() error) error {
-	return during(ctx, l.shown, int64(max(n, firstLoad)), call)
+func (l loads) show(r *http.Request, n int, call func() error) error {
+	give, err := l.shown.take(r.Context(), entryOf(r).token, int64(max(n, firstLoad)))
+	if err != nil {
+		return err
+	}
+	defer give()
+	return call()
+}
+
+// search is show for a call that may look at many more jobs than it loads.
+func (l loads) search(r *http.Request, n int, call func() error) error {
+	give, err := l.searches.take(r.Context(), entryOf(r).token, 1)
+	if err != nil {
+		return err
+	}
+	defer give()
+	return l.show(r, n, call)
 }
 
 // together gives all who ask meanwhile one answer of a call. The call begins after they have asked, so it does not
@@ -117,14 +143,6 @@ func (t *together[T]) ask(call func() (T, error)) (T, error) {
 	next := t.next
 	t.mu.Unlock()
 	return next()
-}
-
-func during(ctx context.Context, all *semaphore.Weighted, n int64, call func() error) error {
-	if err := all.Acquire(ctx, n); err != nil {
-		return err
-	}
-	defer all.Release(n)
-	return call()
 }
 
 // memory is how many bytes jobs take until they have been answered, roughly: as they are, and encoded.

@@ -2,14 +2,17 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -131,4 +134,51 @@ func TestAWaitingClaimGivesBackTheMemoryOfItsBody(t *testing.T) {
 		t.Errorf("another's body: %d %s", status, body)
 	}
 	claims.Wait()
+}
+
+// searched is a database in which searches for a text take until its gate is closed.
+type searched struct {
+	dibs.Database
+	gate  chan struct{}
+	begun atomic.Int64
+}
+
+func (s *searched) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+	if f.Payload != "" {
+		s.begun.Add(1)
+		<-s.gate
+	}
+	return s.Database.List(ctx, f)
+}
+
+// The slow searches of some tokens leave places for what others look at, and for their own quick looks.
+func TestSlowSearchesOfOneTokenHoldUpNobody(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	db := &searched{Database: onSQLite(t), gate: make(chan struct{})}
+	id := enqueue(t, db, dibs.NewJob{Queue: "q", Kind: "k"})[0]
+	g := &guarded{t: t, db: db, list: &strings.Builder{}}
+	tokens := []string{g.token("ann", "read"), g.token("bob", "read"), g.token("eve", "read")}
+	g.server, g.url = start(t, db, server.Options{Tokens: g.tokens})
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			if status, p := by(t, tokens[i%2], "GET", g.url+"/v1/jobs?payload=x", ""); status != 200 {
+				t.Errorf("a search: %d %+v", status, p)
+			}
+		})
+	}
+	eventually(t, "two search, and all others are there", func() bool {
+		requests, _, _ := g.server.InUse()
+		return requests == 20 && db.begun.Load() == 2
+	})
+	for i, token := range tokens {
+		for _, path := range []string{fmt.Sprint("/v1/jobs/", id), "/v1/jobs", "/v1/queues/q/groups"} {
+			if status, p := by(t, token, "GET", g.url+path, ""); status != 200 {
+				t.Errorf("token %d, %s: %d %+v", i, path, status, p)
+			}
+		}
+	}
+	close(db.gate)
+	all.Wait()
 }
