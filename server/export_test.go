@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -20,9 +22,12 @@ func (s *Server) Busy() int { return s.count(func(l *line) int { return l.claims
 
 func (s *Server) count(f func(*line) int) (n int) {
 	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
-	for _, l := range s.hub.lines {
+	lines := slices.Collect(maps.Values(s.hub.lines))
+	s.hub.mu.Unlock()
+	for _, l := range lines {
+		l.mu.Lock()
 		n += f(l)
+		l.mu.Unlock()
 	}
 	return n
 }

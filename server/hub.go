@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unique"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -47,7 +48,7 @@ type hub struct {
 	run     func(func())                                              // starts a goroutine that Close waits for
 	load    func(ctx context.Context, n int, call func() error) error // runs a call that loads up to n jobs
 
-	mu       sync.Mutex
+	mu       sync.Mutex       // held for moments, also by those who hold a line's
 	lines    map[string]*line // by queue
 	lookedAt time.Time        // when a look or a sweep last succeeded, or the looking began
 
@@ -56,18 +57,21 @@ type hub struct {
 
 // line is the clients of one queue that have no jobs yet.
 type line struct {
-	hub     *hub
-	queue   string
+	hub   *hub
+	queue string
+
+	mu      sync.Mutex
+	over    bool      // nobody is left, and the next client begins another line
 	waiting []*waiter // in the order in which they came
 	claims  int       // claims under way
 	stop    func()    // ends the wakeups; nil: nobody has waited yet
 
 	// nothing has the sets of kinds of which claims have found no more jobs since they were news last,
-	// with the round in which that was; the key "" stands for all kinds. Each wakeup begins a round.
+	// with the round in which that was; allKinds stands for all. Each wakeup begins a round.
 	// parallel is how many claims may be under way for clients that have waited: it doubles with each
 	// one that gets all that it asked for. failed is true when the last claim has failed, so that
 	// nothing is known.
-	nothing  map[string]int
+	nothing  map[kindSet]int
 	round    int
 	parallel int
 	failed   bool
@@ -79,14 +83,14 @@ type line struct {
 
 // waiter is one client that wants jobs.
 type waiter struct {
-	request dibs.ClaimRequest
-	kinds   string // the request's, as a key of line.nothing
-	room    *room  // of the answer
-	fresh   bool   // it has just come: it gets a claim whatever is known
-	patient bool   // it waits for so long that the hub looks for jobs meanwhile
-	busy    bool   // a claim is under way for it
-	expired bool   // its wait is over: no claim is made for it but its first
-	gone    bool   // nobody takes the answer
+	request dibs.ClaimRequest // without its kinds
+	kinds   kindSet
+	room    *room // of the answer
+	fresh   bool  // it has just come: it gets a claim whatever is known
+	patient bool  // it waits for so long that the hub looks for jobs meanwhile
+	busy    bool  // a claim is under way for it
+	expired bool  // its wait is over: no claim is made for it but its first
+	gone    bool  // nobody takes the answer
 	answer  chan claimed
 }
 
@@ -100,7 +104,8 @@ type claimed struct {
 // claim waits for jobs: until there are some, the wait is over, the client is gone or the server
 // closes. If the client is gone it gives back what it has claimed.
 func (h *hub) claim(ctx context.Context, r dibs.ClaimRequest, wait time.Duration, to *room) ([]*dibs.RawJob, error) {
-	w := &waiter{request: r, kinds: kindsKey(r.Kinds), room: to, fresh: true, patient: wait >= 2*lookEvery, answer: make(chan claimed, 1)}
+	w := &waiter{request: r, kinds: setOf(r.Kinds), room: to, fresh: true, patient: wait >= 2*lookEvery, answer: make(chan claimed, 1)}
+	w.request.Kinds = nil
 	l := h.join(w, wait > 0)
 	over := time.NewTimer(wait)
 	defer over.Stop()
@@ -121,23 +126,30 @@ func (h *hub) claim(ctx context.Context, r dibs.ClaimRequest, wait time.Duration
 	return nil, errors.Join(ctx.Err(), l.abandon(w))
 }
 
-func kindsKey(kinds []string) string {
+// kindSet is a set of kinds. Clients that want the same kinds share one in memory, and it is compared like a number.
+type kindSet struct{ names unique.Handle[string] }
+
+var allKinds = setOf(nil)
+
+func setOf(kinds []string) kindSet {
 	sorted := slices.Clone(kinds)
 	slices.Sort(sorted)
-	return strings.Join(slices.Compact(sorted), "\x00")
+	return kindSet{unique.Make(strings.Join(slices.Compact(sorted), "\x00"))}
+}
+
+// list is the kinds, in their order; nil: all kinds.
+func (k kindSet) list() []string {
+	if k == allKinds {
+		return nil
+	}
+	return strings.Split(k.names.Value(), "\x00")
 }
 
 // join puts a client at the end of its line. It listens for wakeups before the first claim, so
 // that none is missed between that and the wait.
 func (h *hub) join(w *waiter, waits bool) *line {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	queue := cmp.Or(w.request.Queue, dibs.DefaultQueue)
-	l := h.lines[queue]
-	if l == nil {
-		l = &line{hub: h, queue: queue, nothing: map[string]int{}, parallel: 1, round: 1}
-		h.lines[queue] = l
-	}
+	l := h.lineOf(cmp.Or(w.request.Queue, dibs.DefaultQueue))
+	defer l.mu.Unlock()
 	l.waiting = append(l.waiting, w)
 	if waits && l.stop == nil {
 		l.listen()
@@ -148,11 +160,28 @@ func (h *hub) join(w *waiter, waits bool) *line {
 	return l
 }
 
+// lineOf returns the line of a queue, locked.
+func (h *hub) lineOf(queue string) *line {
+	for {
+		h.mu.Lock()
+		l := h.lines[queue]
+		if l == nil {
+			l = &line{hub: h, queue: queue, nothing: map[kindSet]int{}, parallel: 1, round: 1}
+			h.lines[queue] = l
+		}
+		h.mu.Unlock()
+		if l.mu.Lock(); !l.over {
+			return l
+		}
+		l.mu.Unlock()
+	}
+}
+
 // expire answers a client whose wait is over, unless a claim is under way for it or its first
 // claim is still to come.
 func (l *line) expire(w *waiter) {
-	l.hub.mu.Lock()
-	defer l.hub.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	w.expired = true
 	if !w.busy && !w.fresh && !w.gone {
 		l.settle(w, claimed{})
@@ -162,12 +191,12 @@ func (l *line) expire(w *waiter) {
 // abandon takes a client out of its line that is gone, and gives back what was claimed for it. If
 // a claim is under way, that does so later.
 func (l *line) abandon(w *waiter) error {
-	l.hub.mu.Lock()
+	l.mu.Lock()
 	w.gone = true
 	if !w.busy {
 		l.remove(w)
 	}
-	l.hub.mu.Unlock()
+	l.mu.Unlock()
 	select {
 	case a := <-w.answer:
 		return l.hub.giveBack(a.jobs)
@@ -188,15 +217,16 @@ func (l *line) remove(w *waiter) {
 	if i := slices.Index(l.waiting, w); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 	}
-	if len(l.waiting) > 0 {
+	if len(l.waiting) > 0 || l.over {
 		return
 	}
+	l.over = true
 	if l.stop != nil {
 		l.stop()
 	}
-	if l.hub.lines[l.queue] == l {
-		delete(l.hub.lines, l.queue)
-	}
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	delete(l.hub.lines, l.queue)
 }
 
 // serve begins claims for the first clients for which there may be jobs.
@@ -217,7 +247,11 @@ func (l *line) serve() {
 		w, round := l.waiting[i], l.round
 		w.busy = true
 		l.claims++
-		l.hub.run(func() { l.claimed(w, round, l.hub.claimSome(w.request, w.room)) })
+		l.hub.run(func() {
+			request := w.request
+			request.Kinds = w.kinds.list()
+			l.claimed(w, round, l.hub.claimSome(request, w.room))
+		})
 	}
 }
 
@@ -231,8 +265,8 @@ func (l *line) claimed(w *waiter, round int, a claimed) {
 
 // note hands the result of a claim to its client, and reports whether that is gone.
 func (l *line) note(w *waiter, round int, a claimed) (gone bool) {
-	l.hub.mu.Lock()
-	defer l.hub.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	first := w.fresh
 	w.busy, w.fresh = false, false
 	l.claims--
@@ -240,10 +274,10 @@ func (l *line) note(w *waiter, round int, a claimed) (gone bool) {
 	switch {
 	case a.full:
 		l.parallel = min(2*(l.claims+1), maxClaims)
-		delete(l.nothing, "")
+		delete(l.nothing, allKinds)
 		delete(l.nothing, w.kinds)
 	case a.err != nil:
-		l.nothing[""] = l.round // once the database answers again, looking finds the jobs
+		l.nothing[allKinds] = l.round // once the database answers again, looking finds the jobs
 	case round == l.round: // else jobs may have come since the claim
 		l.nothing[w.kinds] = l.round
 	}

@@ -30,8 +30,8 @@ func (l *line) listen() {
 
 // wake serves the line, as there may be jobs.
 func (l *line) wake() {
-	l.hub.mu.Lock()
-	defer l.hub.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.news()
 	l.serve()
 }
@@ -40,7 +40,7 @@ func (l *line) wake() {
 // each would cost more the more of them wait; so the due jobs are looked at first.
 func (l *line) news() {
 	l.round++
-	delete(l.nothing, "")
+	delete(l.nothing, allKinds)
 	switch {
 	case len(l.nothing) <= fewKinds:
 		clear(l.nothing)
@@ -58,8 +58,12 @@ func (l *line) ask() {
 	for more := true; more; {
 		kinds, err := l.dueKinds()
 		if err == nil {
-			rest := l.found(func(w *waiter) bool {
-				return slices.ContainsFunc(w.request.Kinds, func(k string) bool { return slices.Contains(kinds, k) })
+			due := make(map[string]bool, len(kinds))
+			for _, kind := range kinds {
+				due[kind] = true
+			}
+			rest := l.found(func(some kindSet) bool {
+				return slices.ContainsFunc(some.list(), func(kind string) bool { return due[kind] })
 			})
 			err = l.search(rest)
 		}
@@ -75,8 +79,8 @@ func (l *line) dueKinds() ([]string, error) {
 
 // heard ends the asking, and reports whether to ask again.
 func (l *line) heard(err error) (again bool) {
-	l.hub.mu.Lock()
-	defer l.hub.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	again = l.unheard && err == nil
 	l.asking, l.unheard = again, false
 	return again
@@ -84,32 +88,45 @@ func (l *line) heard(err error) (again bool) {
 
 // found serves the clients for which there may be jobs. It returns the sets of kinds of the others, those first
 // whose last claim is longest ago; sets that nobody waits for are forgotten.
-func (l *line) found(jobs func(w *waiter) bool) (others [][]string) {
-	l.hub.mu.Lock()
-	defer l.hub.mu.Unlock()
-	wanted := map[string]int{}
-	sets := map[string][]string{}
-	for _, w := range l.waiting {
-		if round, empty := l.nothing[w.kinds]; empty && !jobs(w) {
-			wanted[w.kinds], sets[w.kinds] = round, w.request.Kinds
-		}
+func (l *line) found(jobs func(kindSet) bool) (others []kindSet) {
+	sets := l.wanted()
+	for set := range sets { // without the lock: there may be many, of many kinds
+		sets[set] = jobs(set)
 	}
-	oldest := slices.SortedFunc(maps.Keys(wanted), func(a, b string) int {
-		return cmp.Or(cmp.Compare(wanted[a], wanted[b]), cmp.Compare(a, b))
-	})
-	for _, kinds := range oldest {
-		others = append(others, sets[kinds])
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wanted := map[kindSet]int{}
+	for _, w := range l.waiting {
+		round, empty := l.nothing[w.kinds]
+		if may, asked := sets[w.kinds]; empty && !(asked && may) {
+			wanted[w.kinds] = round
+		}
 	}
 	l.nothing = wanted
 	l.serve()
-	return others
+	return slices.SortedFunc(maps.Keys(wanted), func(a, b kindSet) int {
+		return cmp.Or(cmp.Compare(wanted[a], wanted[b]), cmp.Compare(a.names.Value(), b.names.Value()))
+	})
+}
+
+// wanted are the sets of kinds that clients wait for and of which claims have found nothing.
+func (l *line) wanted() map[kindSet]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sets := map[kindSet]bool{}
+	for _, w := range l.waiting {
+		if _, empty := l.nothing[w.kinds]; empty {
+			sets[w.kinds] = false
+		}
+	}
+	return sets
 }
 
 // search looks for the jobs that DueKinds has not seen, as it reads the first jobs of the queue only. It asks
 // whether there is one of any of these sets of kinds, and where there is, of each half of them. The clients of
 // the last few sets get a claim; so do some of those for which it has no more calls.
-func (l *line) search(sets [][]string) error {
-	for calls, parts := 0, [][][]string{sets}; len(parts) > 0; calls++ {
+func (l *line) search(sets []kindSet) error {
+	for calls, parts := 0, [][]kindSet{sets}; len(parts) > 0; calls++ {
 		if calls == maxSearch {
 			rest := slices.Concat(parts...)
 			l.foundSets(rest[:min(len(rest), 4*fewKinds)])
@@ -132,10 +149,15 @@ func (l *line) search(sets [][]string) error {
 }
 
 // dueOf reports whether a job may be due of one of these sets of kinds.
-func (l *line) dueOf(sets [][]string) (bool, error) {
+func (l *line) dueOf(sets []kindSet) (bool, error) {
 	ctx, cancel := context.WithTimeout(l.hub.closing, callTimeout)
 	defer cancel()
-	for kinds := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(slices.Concat(sets...)))), maxDue) {
+	var all []string
+	for _, set := range sets {
+		all = append(all, set.list()...)
+	}
+	slices.Sort(all)
+	for kinds := range slices.Chunk(slices.Compact(all), maxDue) {
 		if due, err := l.hub.db.Due(ctx, []string{l.queue}, kinds); err != nil || len(due) > 0 {
 			return len(due) > 0, err
 		}
@@ -144,12 +166,8 @@ func (l *line) dueOf(sets [][]string) (bool, error) {
 }
 
 // foundSets serves the clients of some sets of kinds.
-func (l *line) foundSets(sets [][]string) {
-	keys := map[string]bool{}
-	for _, kinds := range sets {
-		keys[kindsKey(kinds)] = true
-	}
-	l.found(func(w *waiter) bool { return keys[w.kinds] })
+func (l *line) foundSets(sets []kindSet) {
+	l.found(func(some kindSet) bool { return slices.Contains(sets, some) })
 }
 
 // calm spares clients their first claim that wait long enough, while it is known that there is
@@ -166,4 +184,4 @@ func (l *line) calm(clients ...*waiter) {
 }
 
 // empty reports whether it is known that there is nothing for a client.
-func (l *line) empty(w *waiter) bool { return l.nothing[""] > 0 || l.nothing[w.kinds] > 0 }
+func (l *line) empty(w *waiter) bool { return l.nothing[allKinds] > 0 || l.nothing[w.kinds] > 0 }
