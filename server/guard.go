@@ -105,7 +105,7 @@ func (s *Server) checkHost(r *http.Request) error {
 		return nil
 	}
 	name := strings.TrimSuffix((&url.URL{Host: r.Host}).Hostname(), ".")
-	if _, err := netip.ParseAddr(name); err == nil || strings.EqualFold(name, "localhost") {
+	if address, err := netip.ParseAddr(name); err == nil && (address.Zone() == "" || address.IsLinkLocalUnicast()) || strings.EqualFold(name, "localhost") {
 		return nil
 	}
 	if slices.ContainsFunc(s.Hosts, func(host string) bool { return strings.EqualFold(host, name) }) {

@@ -63,7 +63,7 @@ func TestOnlyTheServersOwnHostsAreServed(t *testing.T) {
 		"localhost": 200, "LocalHost": 200, "localhost.": 200, "localhost:1": 200, "127.0.0.1:7070": 200, "[::1]": 200, "[::1]:80": 200, "192.168.1.7": 200, "[fe80::1%25eth0]:7": 200,
 		"queue.example.com": 200, "QUEUE.example.COM.:443": 200,
 		"evil.com": 421, "evil.com:7070": 421, "localhost.evil.com": 421, "queue.example.com.evil.com": 421, "xqueue.example.com": 421, "127.0.0.1.nip.io": 421, "localhost..": 421, "127.0.0.1.": 200,
-		"": 421, ".": 421, "user@localhost": 400, "localhost/": 400, "[::1": 421, "2130706433": 421, "0x7f.1": 421,
+		"": 421, ".": 421, "user@localhost": 400, "localhost/": 400, "[::1": 421, "2130706433": 421, "0x7f.1": 421, "[::1%25evil]": 421,
 	} {
 		for method, path := range map[string]string{"GET": "/v1/stats", "POST": "/v1/claim"} {
 			request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", method, path, host)
