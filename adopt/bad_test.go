@@ -19,7 +19,7 @@ type badMapping struct {
 
 var badMappings = []badMapping{
 	{"missing table", func(m *mapping.Mapping) { m.Table = "ordres" }, "table", "there is no table"},
-	{"a format of times that is none", func(m *mapping.Mapping) { m.Times = "epoch" }, "times", "must be one of utc, local, seconds, millis, iso, unix, unix_ms"},
+	{"a format of times that is none", func(m *mapping.Mapping) { m.Times = "epoch" }, "times", "must be one of utc, local, seconds, millis, micros, iso, unix, unix_ms"},
 	{"missing column in id", func(m *mapping.Mapping) { m.ID = mapping.Columns{"ident"} }, "id", `no column "ident"; it has id, status`},
 	{"missing column in order", func(m *mapping.Mapping) { m.Order = mapping.Columns{"prio desc"} }, "order", `no column "prio"`},
 	{"missing column in claim", func(m *mapping.Mapping) { m.Claim.Token = "mark" }, "claim.token", `no column "mark"`},

@@ -35,6 +35,7 @@ var times = []struct {
 	{false, "datetime", mapping.TimesSeconds},
 	{false, "text", mapping.TimesMillis},
 	{false, "text", mapping.TimesISO},
+	{false, "datetime(6)", mapping.TimesMicros},
 	{false, "integer", ""},
 }
 
@@ -136,6 +137,7 @@ func TestMillisecondsAreAFence(t *testing.T) {
 			{true, "timestamp(2)", "", false, "steps of 10ms"},
 			{true, "timestamp(0)", "", false, "whole seconds"},
 			{false, "datetime", mapping.TimesMillis, true, "milliseconds"},
+			{false, "datetime(6)", mapping.TimesMicros, true, "milliseconds"},
 			{false, "text", mapping.TimesISO, true, "milliseconds"},
 			{false, "datetime", mapping.TimesUnixMS, true, "milliseconds"},
 			{false, "datetime", "", false, "whole seconds"},

@@ -48,6 +48,7 @@ func TestCheckTellsWhichFormatOfTimesFits(t *testing.T) {
 		for value, want := range map[string]string{
 			"2026-12-03": "leave the column out", "2026-12-03T10:00:00Z": "leave the column out", "soon": "leave the column out",
 			"2026-12-03T10:00:00.000Z": "times: iso", "2026-12-03 10:00:00.000": "times: millis",
+			"2026-12-03 10:00:00.000000": "times: micros",
 		} {
 			exec(t, db, "update orders set started_at = ?", value)
 			var advice string

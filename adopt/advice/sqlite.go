@@ -114,6 +114,8 @@ func (sqlite) timesOf(c adopted.Column, sample string) (f mapping.TimeFormat, su
 		return mapping.TimesSeconds, true
 	case len(sample) == 23 && sample[10] == ' ' && second.MatchString(sample[:19]):
 		return mapping.TimesMillis, true
+	case len(sample) == 26 && sample[10] == ' ' && second.MatchString(sample[:19]):
+		return mapping.TimesMicros, true
 	case strings.HasSuffix(sample, "Z") && strings.Contains(sample, "T"):
 		return mapping.TimesISO, true
 	case sample != "":
@@ -147,6 +149,8 @@ func (sqlite) odd(c adopted.Column, f mapping.TimeFormat, expr string) string {
 		return like(fmt.Sprintf(second, " "))
 	case mapping.TimesMillis:
 		return like(fmt.Sprintf(second, " ") + ".[0-9]" + digits)
+	case mapping.TimesMicros: // Django leaves out a fraction that is 0, which compares alike
+		return "(" + like(fmt.Sprintf(second, " ")+"."+digits+digits+digits) + " and " + like(fmt.Sprintf(second, " ")) + ")"
 	case mapping.TimesISO:
 		return like(fmt.Sprintf(second, "T") + ".[0-9]" + digits + "Z")
 	}

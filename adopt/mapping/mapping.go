@@ -103,6 +103,7 @@ const (
 	TimesLocal   TimeFormat = "local"   // PostgreSQL's timestamp, in the sessions' time zone, the same for all; where clocks change, a lease can end an hour early or late
 	TimesSeconds TimeFormat = "seconds" // SQLite: 2026-01-31 23:59:59, in UTC; the default for text
 	TimesMillis  TimeFormat = "millis"  // SQLite: 2026-01-31 23:59:59.999, in UTC
+	TimesMicros  TimeFormat = "micros"  // SQLite: 2026-01-31 23:59:59.999999, in UTC, as Rails and Django write it; dibs writes 000 as the last digits
 	TimesISO     TimeFormat = "iso"     // SQLite: 2026-01-31T23:59:59.999Z
 	TimesUnix    TimeFormat = "unix"    // whole seconds since 1970; the default for whole numbers
 	TimesUnixMS  TimeFormat = "unix_ms" // milliseconds since 1970

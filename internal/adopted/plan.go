@@ -101,7 +101,7 @@ func WithDefaults(m mapping.Mapping) mapping.Mapping {
 }
 
 // AllTimes lists the formats of times.
-var AllTimes = []mapping.TimeFormat{mapping.TimesUTC, mapping.TimesLocal, mapping.TimesSeconds, mapping.TimesMillis, mapping.TimesISO, mapping.TimesUnix, mapping.TimesUnixMS}
+var AllTimes = []mapping.TimeFormat{mapping.TimesUTC, mapping.TimesLocal, mapping.TimesSeconds, mapping.TimesMillis, mapping.TimesMicros, mapping.TimesISO, mapping.TimesUnix, mapping.TimesUnixMS}
 
 // Formats lists the formats of times for error messages.
 func Formats() string {

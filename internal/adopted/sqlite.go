@@ -198,6 +198,8 @@ func (sqliteDatabase) Clock(c Column, f mapping.TimeFormat) (Clock, error) {
 		return words("%Y-%m-%d %H:%M:%S", time.Second), nil
 	case f == mapping.TimesMillis && textual:
 		return words("%Y-%m-%d %H:%M:%f", time.Millisecond), nil
+	case f == mapping.TimesMicros && textual: // SQLite's clock has milliseconds
+		return words("%Y-%m-%d %H:%M:%f000", time.Millisecond), nil
 	case f == mapping.TimesISO && textual:
 		return words("%Y-%m-%dT%H:%M:%fZ", time.Millisecond), nil
 	case f == mapping.TimesUnix && (c.Kind == Integer || c.Kind == Stamp || c.Kind == Number || c.Kind == Other):
