@@ -38,7 +38,7 @@ func (s *Store) newCall(worker string, lease time.Duration) (*claimCall, error) 
 	rand.Read(t.token[:])
 	t.values = map[string]any{
 		"token": t.token.String(), "worker": worker, "lease": lease.Seconds(), "micros": lease.Microseconds(),
-		"max": cmp.Or(p.MaxAttempts, math.MaxInt32), "has": nil, "passed": s.passed.keys(),
+		"has": nil, "passed": s.passed.keys(),
 	}
 	return t, nil
 }
@@ -247,7 +247,7 @@ func (s *Store) jobs(rows []*row, t *claimCall) []*dibs.RawJob {
 		job.State, job.Token = dibs.Running, token
 		job.ClaimedAt = checks.Time(time.UnixMicro(r.claimed))
 		job.LeaseUntil = job.ClaimedAt.Add(t.lease)
-		s.held.put(job.Lease(), &claim{key: r.key, fence: r.fence, attempt: job.Attempt - job.Excused, until: t.sent.Add(t.lease)})
+		s.held.put(job.Lease(), &claim{key: r.key, fence: r.fence, attempt: job.Attempt - job.Excused, most: job.MaxAttempts, until: t.sent.Add(t.lease)})
 		jobs[i] = job
 	}
 	return jobs
@@ -261,7 +261,7 @@ func (s *Store) job(r *row) *dibs.RawJob {
 	job := &dibs.RawJob{
 		ID: id, Queue: s.Queue(), Kind: s.Queue(), State: dibs.Waiting,
 		Payload: payload(r.payload), Attempt: int(r.attempt.Int64), Excused: r.excused,
-		MaxAttempts: p.MaxAttempts, Group: r.group.String, GroupLimit: p.Mapping.Group.Limit,
+		MaxAttempts: r.limit(), Group: r.group.String, GroupLimit: p.Mapping.Group.Limit,
 		Worker: r.worker.String, Errors: r.errors,
 	}
 	if id >= firstHash {

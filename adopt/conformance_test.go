@@ -55,7 +55,6 @@ func TestConformance(t *testing.T) {
 const (
 	owners    = "rows are inserted, changed and deleted with SQL by the programs that own the table"
 	settled   = "the settings of a queue are the mapping's, which has none like that"
-	byMapping = "all rows have the limits of the mapping, none its own"
 	oneGroup  = "all groups have the limit of the mapping"
 	oneLimit  = "a process keeps the limit of the mapping that it began with: another needs other processes"
 	blocked   = "a row does not tell that it waits for its group"
@@ -85,25 +84,22 @@ var withoutAny = map[string]string{
 	"waiting/waiting ends with an error when the job ended and was not kept": settled,
 	"waiting/what this store ends is seen at once":                           ownerTx,
 	"waiting/waiting goes on while the queue is paused":                      settled,
-	"waiting/a job that dies of its last lease ends the waiting":             byMapping,
 	"waiting/a job that does not exist is not waited for":                    ownerTx,
 	"waiting/an end in a transaction counts from the commit on":              ownerTx,
 	"due": oneQueue,
 
-	"txclaim/a lost connection gives the jobs back at once":             settled,
-	"txclaim/a claim that a savepoint undid is lost":                    settled,
-	"txclaim/another Tx of the transaction has the same jobs":           settled,
-	"txclaim/order, kinds and pause hold":                               settled,
-	"txclaim/without retention the jobs are gone after the commit":      settled,
-	"txclaim/a failure is counted by a savepoint, a retry and a commit": byMapping,
-	"txclaim/every ending can be written in the transaction":            goesDown + "; " + lastError,
+	"txclaim/a lost connection gives the jobs back at once":        settled,
+	"txclaim/a claim that a savepoint undid is lost":               settled,
+	"txclaim/another Tx of the transaction has the same jobs":      settled,
+	"txclaim/order, kinds and pause hold":                          settled,
+	"txclaim/without retention the jobs are gone after the commit": settled,
+	"txclaim/every ending can be written in the transaction":       goesDown + "; " + lastError,
 
-	"claim/lifo takes the newest of the best priority":                               settled,
-	"claim/lifo takes the newest of each of many priorities":                         settled,
-	"claim/the order can be changed in the middle":                                   settled,
-	"concurrency/order and kinds hold":                                               settled,
-	"resume/resumed jobs come in the queue's order":                                  settled,
-	"resume/jobs without attempts left are not given, and die when their lease ends": byMapping,
+	"claim/lifo takes the newest of the best priority":       settled,
+	"claim/lifo takes the newest of each of many priorities": settled,
+	"claim/the order can be changed in the middle":           settled,
+	"concurrency/order and kinds hold":                       settled,
+	"resume/resumed jobs come in the queue's order":          settled,
 
 	"extend/a job to be cancelled is told each time, and extended": owners,
 	"fence/a job that was never claimed is refused":                owners,
@@ -111,13 +107,11 @@ var withoutAny = map[string]string{
 
 	"finish/what becomes of a job follows one table":           owners,
 	"finish/without retention a finished job is gone at once":  owners,
-	"finish/the error history keeps the last ten":              byMapping,
 	"fence/of two that finish at once one is refused":          forgets + "; " + goesDown,
+	"finish/the error history keeps the last ten":              lastError + "; the side table does not note when attempts were due and claimed",
+	"sweep/a job that kills its worker dies too":               lastError + "; the side table does not note when attempts were due and claimed",
 	"finish/an error text may hold any bytes":                  lastError,
 	"finish/an error text is cut at a character to 4 KiB":      lastError,
-	"retry/a job's own attempts count more than the queue's":   byMapping,
-	"sweep/a job that kills its worker dies too":               byMapping,
-	"sweep/attempts that do not count do not kill":             byMapping,
 	"sweep/a cancelled job whose worker died is not run again": owners,
 	"sweep/finished jobs go when their time is over":           owners,
 
@@ -144,9 +138,10 @@ var withoutInRow = map[string]string{
 	"finish/snooze puts the job off without counting the attempt":                     goesDown,
 	"finish/release gives the job back in its old place without counting the attempt": goesDown,
 
-	"waiting/only the last end counts":                           goesDown,
-	"retry/the attempts run out":                                 lastError,
-	"sweep/a job whose lease ended waits again in its old place": lastError,
+	"waiting/only the last end counts":                                  goesDown,
+	"txclaim/a failure is counted by a savepoint, a retry and a commit": lastError,
+	"retry/the attempts run out":                                        lastError,
+	"sweep/a job whose lease ended waits again in its old place":        lastError,
 }
 
 // withoutSide lists the tests that do not apply if a side table holds the claims.

@@ -56,7 +56,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 		case moved[c.key] == nil:
 			missing = append(missing, l)
 		default:
-			s.held.put(l, &claim{key: c.key, fence: moved[c.key].fence, attempt: c.attempt, until: sent.Add(d)})
+			s.held.put(l, &claim{key: c.key, fence: moved[c.key].fence, attempt: c.attempt, most: c.most, until: sent.Add(d)})
 		}
 	}
 	locked, err := s.stillHeld(ctx, s.db, missing)
@@ -147,7 +147,7 @@ func (s *Store) findClaims(ctx context.Context, q adopted.Querier, leases []dibs
 		if !s.plan.SideTable && s.plan.Marked() && r.state != string(dibs.Running) { // an ended row may still have the values that the claim wrote
 			continue
 		}
-		c := &claim{key: r.key, fence: r.fence, attempt: int(r.attempt.Int64), read: true}
+		c := &claim{key: r.key, fence: r.fence, attempt: int(r.attempt.Int64), most: r.limit(), read: true}
 		if !r.attempt.Valid {
 			c.attempt = 1
 		}

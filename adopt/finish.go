@@ -144,7 +144,7 @@ func (s *Store) decide(e *ended, attempts int) {
 		if e.delay = s.plan.Backoff.Delay(attempts, 2*rand.Float64()-1); e.Delay != nil {
 			e.delay = *e.Delay
 		}
-		if s.plan.MaxAttempts > 0 && attempts >= s.plan.MaxAttempts {
+		if e.claim.most > 0 && attempts >= e.claim.most {
 			e.effect = effectDead
 		}
 	case dibs.EndSnooze:

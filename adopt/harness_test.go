@@ -56,6 +56,7 @@ create table work (
     started_at %[2]s,
     lease_end %[2]s,
     attempts integer not null default 0,
+    most integer,
     status text,
     ended_at %[2]s,
     error text,
@@ -109,7 +110,7 @@ func (h *harness) mapping(q dibs.Queue) mapping.Mapping {
 		Group:       mapping.Group{Column: "grp", Limit: q.GroupLimit},
 		Payload:     mapping.Payload{Columns: mapping.Columns{"payload"}, JSON: true},
 		Concurrency: q.Concurrency,
-		Lease:       q.Lease, MaxAttempts: q.MaxAttempts, Backoff: q.Backoff,
+		Lease:       q.Lease, MaxAttempts: q.MaxAttempts, MaxAttemptsColumn: "most", Backoff: q.Backoff,
 		Completed: mapping.Change{Set: mapping.Set{"status": "completed", "ended_at": "$now", "result": "$result"}},
 		Dead:      &mapping.Change{Set: mapping.Set{"status": "dead", "ended_at": "$now", "error": "$error"}},
 		Cancelled: &mapping.Change{Set: mapping.Set{"status": "cancelled", "ended_at": "$now", "error": "$error"}},
@@ -199,15 +200,15 @@ type rowQuerier interface {
 
 func (h *harness) insert(ctx context.Context, tx rowQuerier, rows []checks.Row) ([]dibs.Enqueued, error) {
 	done := make([]dibs.Enqueued, len(rows))
-	insert := "insert into work (queue, kind, payload, priority, run_at, created_at, grp) values ($1, $2, $3, $4, " +
-		h.at("case when $5 = 0 then %[1]s + $6 when $5 > %[1]s then $5 else %[1]s end") + ", " + h.at("%[1]s") + ", $7) returning id"
+	insert := "insert into work (queue, kind, payload, priority, run_at, created_at, grp, most) values ($1, $2, $3, $4, " +
+		h.at("case when $5 = 0 then %[1]s + $6 when $5 > %[1]s then $5 else %[1]s end") + ", " + h.at("%[1]s") + ", $7, $8) returning id"
 	for i, r := range rows {
 		at := int64(0)
 		if !r.RunAt.IsZero() {
 			at = r.RunAt.UnixMicro()
 		}
 		group := sql.NullString{String: r.Group, Valid: r.Group != ""}
-		err := tx.QueryRowContext(ctx, insert, r.Queue, r.Kind, string(r.Payload), r.Priority, at, r.Delay.Microseconds(), group).Scan(&done[i].ID)
+		err := tx.QueryRowContext(ctx, insert, r.Queue, r.Kind, string(r.Payload), r.Priority, at, r.Delay.Microseconds(), group, r.MaxAttempts).Scan(&done[i].ID)
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,7 @@ type claim struct {
 	key     string // the row's key, a JSON array
 	fence   string // exact values that the claim wrote, a JSON array; empty with a side table
 	attempt int
+	most    int       // attempts after which the row is dead; 0: no limit
 	until   time.Time // approximate end of the lease on this machine's clock
 	sameTx  bool      // the transaction that finishes the claim has also made it
 	read    bool      // the claim was read from the table: this process has not made it, or has ended it

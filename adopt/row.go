@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"database/sql"
+	"math"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -16,6 +17,7 @@ type row struct {
 	until, runAt sql.NullInt64
 	kind, group  sql.NullString
 	worker       sql.NullString
+	most         sql.NullInt64 // attempts after which the row is dead
 	payload      sql.NullString
 	state        string        // result of fetch.sql and list.sql; see piece.State
 	since        sql.NullInt64 // start of the claim
@@ -55,7 +57,15 @@ func scanner(fields func(*row) []any) func(*sql.Rows) (*row, error) {
 func marks(r *row) []any { return []any{&r.key, (*nullText)(&r.fence), &r.attempt, &r.claimed} }
 
 func whole(r *row) []any {
-	return append(marks(r), &r.until, &r.runAt, &r.kind, &r.group, &r.worker, &r.payload)
+	return append(marks(r), &r.until, &r.runAt, &r.kind, &r.group, &r.worker, &r.most, &r.payload)
+}
+
+// limit is how many attempts the row may have; 0: as many as it takes.
+func (r *row) limit() int {
+	if r.most.Int64 >= math.MaxInt32 {
+		return 0
+	}
+	return int(r.most.Int64)
 }
 
 var (

@@ -110,12 +110,16 @@ func (s *Store) endLeases(ctx context.Context, only []*row, found *[]*row) (over
 			_, err := q.ExecContext(ctx, s.do.Forget.Text, s.do.Forget.Args(nil)...)
 			return err
 		}
+		most, err := s.mostOf(ctx, q, overdue)
+		if err != nil {
+			return err
+		}
 		all := make([]*ended, len(overdue))
 		var byEffect [effects][]*ended
 		for i, r := range overdue {
 			e := &ended{lease: r, claim: &claim{key: r.key}, effect: effectPutBack}
 			e.Error = adopted.LateError
-			if counted := int(r.attempt.Int64) - r.excused; s.plan.MaxAttempts > 0 && counted >= s.plan.MaxAttempts {
+			if counted := int(r.attempt.Int64) - r.excused; most[r.key] > 0 && counted >= most[r.key] {
 				e.effect = effectDead
 			}
 			all[i] = e
@@ -131,4 +135,20 @@ func (s *Store) endLeases(ctx context.Context, only []*row, found *[]*row) (over
 		over = nil
 	}
 	return over, err
+}
+
+// mostOf says after how many attempts the rows of leases are dead, by their keys.
+func (s *Store) mostOf(ctx context.Context, q adopted.Querier, leases []*row) (map[string]int, error) {
+	most := make(map[string]int, len(leases))
+	if s.plan.MaxAttemptsColumn == "" {
+		for _, r := range leases {
+			most[r.key] = s.plan.MaxAttempts
+		}
+		return most, nil
+	}
+	rows, err := s.fetch(ctx, q, keysOf(leases))
+	for _, r := range rows {
+		most[r.key] = r.limit()
+	}
+	return most, err
 }

@@ -73,10 +73,12 @@ func (c *checker) attempts(ctx context.Context, t *trial) error {
 	if p.Claim.Attempts == "" {
 		return nil
 	}
-	name, most := adopted.Quote(p.Claim.Attempts), p.MaxAttempts
-	limit := fmt.Sprintf("max_attempts is %d", most)
-	if most == 0 {
-		most, limit = manyAttempts, "max_attempts gives no limit"
+	name, most, limit := adopted.Quote(p.Claim.Attempts), p.MostAttempts(), fmt.Sprintf("max_attempts is %d", p.MaxAttempts)
+	switch {
+	case p.MaxAttemptsColumn != "":
+		limit = "max_attempts_column is " + p.MaxAttemptsColumn
+	case p.MaxAttempts == 0:
+		most, limit = fmt.Sprint(manyAttempts), "max_attempts gives no limit"
 	}
 	set := func(value string) error {
 		keys := make([]string, len(p.Keys))
@@ -85,7 +87,7 @@ func (c *checker) attempts(ctx context.Context, t *trial) error {
 		}
 		all := strings.Join(keys, ", ")
 		return t.undone(ctx, func() error {
-			_, err := t.ExecContext(ctx, t.Dialect.Qualified(fmt.Sprintf("update %s set %s = %s where (%s) in (select t.%s from %s t where %s limit 100)",
+			_, err := t.ExecContext(ctx, t.Dialect.Qualified(fmt.Sprintf("update %s as t set %s = %s where (%s) in (select t.%s from %s t where %s limit 100)",
 				p.Table, name, value, all, strings.Join(keys, ", t."), p.Table, p.Waiting())))
 			return err
 		})
@@ -93,10 +95,10 @@ func (c *checker) attempts(ctx context.Context, t *trial) error {
 	if err := set(name); err != nil { // the table refuses more than the number
 		return ignoreRefused(err)
 	}
-	err := set(fmt.Sprint(most))
+	err := set(most)
 	if adopted.Refused(err) {
 		c.add(SeverityWarning, "max_attempts", "set max_attempts to what the table allows, and say what becomes of a row without attempts left (dead)",
-			"attempts may pass what the table allows: %s, but %s refuses %s = %d: %v; such rows are passed over", limit, p.Dialect.Title, p.Claim.Attempts, most, err)
+			"attempts may pass what the table allows: %s, but %s refuses %s = %s: %v; such rows are passed over", limit, p.Dialect.Title, p.Claim.Attempts, most, err)
 		return nil
 	}
 	return err

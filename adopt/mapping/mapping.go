@@ -30,7 +30,10 @@ type Mapping struct {
 	Claim       Claim         `yaml:"claim,omitempty"`
 	Lease       time.Duration `yaml:"lease,omitempty"`        // how long a claim lasts; default: 10 s
 	MaxAttempts int           `yaml:"max_attempts,omitempty"` // default: no limit. Needs Claim.Attempts or the side table
-	Backoff     dibs.Backoff  `yaml:"backoff,omitempty"`      // delay before a retry; default: that of dibs.Queue. Needs NotBefore or the side table
+	// MaxAttemptsColumn is the column with the most attempts of each row. Rows with null or 0 there have MaxAttempts.
+	MaxAttemptsColumn string `yaml:"max_attempts_column,omitempty"`
+
+	Backoff dibs.Backoff `yaml:"backoff,omitempty"` // delay before a retry; default: that of dibs.Queue. Needs NotBefore or the side table
 
 	Completed Change  `yaml:"completed"`           // change of a completed row, which must no longer be unfinished then
 	Dead      *Change `yaml:"dead,omitempty"`      // change of a row that has failed for good

@@ -202,7 +202,7 @@ func (p piece) taken() string {
 // outNames lists the columns of Out: first the marks of a claim, then the rest of the row.
 var outNames = []string{
 	"dibs_key", "dibs_fence", "dibs_attempt", "dibs_claimed",
-	"dibs_until", "dibs_run_at", "dibs_kind", "dibs_group", "dibs_worker", "dibs_payload",
+	"dibs_until", "dibs_run_at", "dibs_kind", "dibs_group", "dibs_worker", "dibs_most", "dibs_payload",
 }
 
 const markNames = 4 // number of marks in outNames
@@ -243,6 +243,7 @@ func (p piece) Out() string {
 			null(p.Kind != "", func() string { return p.Dialect.AsText(p.KindColumn.SQL()) }),
 			null(p.Mapping.Group.Column != "", p.Group),
 			null(p.Claim.LockedBy != "", func() string { return p.Dialect.AsText(locked.SQL()) }),
+			null(p.LimitsAttempts(), p.MostAttempts),
 			p.payload(),
 		)
 	}
@@ -287,6 +288,14 @@ const (
 	StateElsewhere = "elsewhere" // the row is in another queue
 	StateLoose     = "loose"     // the side table has a lease, but another program has put the row back
 )
+
+// MostBeside is MostAttempts for the row whose key is doc, a JSON array of the side table.
+func (p piece) MostBeside(doc string) string {
+	if p.MaxAttemptsColumn == "" {
+		return p.MostAttempts()
+	}
+	return "(select " + p.MostAttempts() + " from " + p.Table + " t where " + p.KeyOfSide(doc) + ")"
+}
 
 // State is SQL for the state of a row: waiting, running, dead (in the side table), StateEnded, StateElsewhere or StateLoose.
 func (p piece) State() string {

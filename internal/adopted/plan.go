@@ -1,6 +1,7 @@
 package adopted
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -117,9 +118,9 @@ func (p *Plan) setLimits() error {
 		return Invalid("lease", "must be %v to %v, got %v", dibs.MinLease, dibs.MaxLease, p.Lease)
 	case p.MaxAttempts < 0:
 		return Invalid("max_attempts", "must not be negative, got %d", p.MaxAttempts)
-	case p.MaxAttempts > 0 && p.Claim.Attempts == "" && !p.SideTable:
+	case p.LimitsAttempts() && p.Claim.Attempts == "" && !p.SideTable:
 		return Invalid("max_attempts", "needs a column that counts attempts: name claim.attempts, or set side_table")
-	case p.MaxAttempts > 0 && p.Dead == nil && !p.SideTable:
+	case p.LimitsAttempts() && p.Dead == nil && !p.SideTable:
 		return Invalid("dead", "is missing: say what becomes of a row whose attempts are used up, or set side_table")
 	case p.Times != "" && !slices.Contains(AllTimes, p.Times):
 		return Invalid("times", "must be one of %s, got %.40q", Formats(), p.Times)
@@ -206,6 +207,15 @@ func (p *Plan) setColumns() (err error) {
 			return err
 		}
 	}
+	if p.MaxAttemptsColumn != "" {
+		c, err := p.named("max_attempts_column", p.MaxAttemptsColumn)
+		if err != nil {
+			return err
+		}
+		if c.Kind != Integer && c.Kind != Number {
+			return Invalid("max_attempts_column", "%s is of type %s; attempts need whole numbers", c.Name, c.Decl)
+		}
+	}
 	return nil
 }
 
@@ -272,8 +282,8 @@ func (p *Plan) setConditions() {
 			p.ready += " and " + k.SQL() + " is not null"
 		}
 	}
-	if p.MaxAttempts > 0 && !p.SideTable {
-		p.ready += fmt.Sprintf(" and %s < %d", p.attempts(), p.MaxAttempts)
+	if p.LimitsAttempts() && !p.SideTable {
+		p.ready += " and not " + p.spent()
 	}
 	running := p.Running
 	if running == "" && p.Available != "" {
@@ -326,13 +336,20 @@ func (p *Plan) Name() string {
 	return s
 }
 
-// MostAttempts is how many attempts a row may have.
-func (p *Plan) MostAttempts() int64 {
-	if p.MaxAttempts == 0 {
-		return math.MaxInt32
+// LimitsAttempts reports whether rows are dead after some number of attempts.
+func (p *Plan) LimitsAttempts() bool { return p.MaxAttempts > 0 || p.MaxAttemptsColumn != "" }
+
+// MostAttempts is SQL for the number of attempts after which a row is dead.
+func (p *Plan) MostAttempts() string {
+	most := fmt.Sprint(cmp.Or(p.MaxAttempts, math.MaxInt32))
+	if c, ok := p.On.Column(p.MaxAttemptsColumn); ok {
+		return "case when " + c.SQL() + " > 0 then " + c.SQL() + " else " + most + " end"
 	}
-	return int64(p.MaxAttempts)
+	return most
 }
+
+// spent is a condition for rows whose attempts are used up.
+func (p *Plan) spent() string { return p.attempts() + " >= " + p.MostAttempts() }
 
 // Micros is SQL for the current time in microseconds since 1970.
 func (p *Plan) Micros() string { return p.Dialect.now }

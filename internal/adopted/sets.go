@@ -88,6 +88,7 @@ func (p *Plan) checkRoles() error {
 		{"claim.started_at", c.StartedAt},
 		{"claim.timeout", c.Timeout},
 		{"claim.attempts", c.Attempts},
+		{"max_attempts_column", p.MaxAttemptsColumn},
 		{"not_before", p.NotBefore},
 	} {
 		field, name := r[0], r[1]

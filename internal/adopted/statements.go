@@ -203,12 +203,12 @@ func (p *Plan) inRow(s *Statements, make func(**Statement, string, piece)) {
 	make(&s.Extend, "extend", piece{Sets: p.extendSets()})
 	if p.Ends() {
 		late := p.lateWhere()
-		if p.MaxAttempts > 0 {
+		if p.LimitsAttempts() {
 			late += " and not " + p.spent()
 		}
 		p.expiry(make, &s.Late, &s.LateKeys, &s.LateNamed, piece{Late: late, Sets: p.BackSets(lateValues, "")})
 	}
-	if p.MaxAttempts > 0 {
+	if p.LimitsAttempts() {
 		// A row that waits can have used up its attempts, too: "available" may let a claim end,
 		// other programs may count attempts, and a released claim may count as one.
 		over := "(" + p.Waiting() + ")"
@@ -227,9 +227,6 @@ func (p *Plan) expiry(make func(**Statement, string, piece), all, keys, named **
 	data.Named = true
 	make(named, "expire", data)
 }
-
-// spent is a condition for rows whose attempts are used up.
-func (p *Plan) spent() string { return fmt.Sprintf("%s >= %d", p.attempts(), p.MaxAttempts) }
 
 // reorders reports whether a claim writes a column of the claim order. Then the statement that
 // writes cannot return rows in the order in which it chose them.
@@ -258,8 +255,8 @@ func (p *Plan) mine() string {
 	if live := p.live(); live != "" {
 		where += " and " + live
 	}
-	if p.MaxAttempts > 0 {
-		where += fmt.Sprintf(" and %s < %d", p.attempts(), p.MaxAttempts)
+	if p.LimitsAttempts() {
+		where += " and not " + p.spent()
 	}
 	return where
 }

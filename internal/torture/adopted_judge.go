@@ -123,14 +123,14 @@ func (e *adoptedEvidence) orderVerdict() history.Verdict {
 
 func (r *run) attemptsVerdict(calls []*history.Call) history.Verdict {
 	v := history.Verdict{Promise: promiseAttempts}
-	if r.Adopted.M.MaxAttempts == 0 {
-		return v
-	}
 	excused := r.excused(calls)
 	for _, c := range calls {
 		for _, j := range c.Jobs {
+			if j.MaxAttempts == 0 {
+				continue
+			}
 			v.Checked++
-			if j.Attempt-j.Excused-excused[j.ID] > r.Adopted.M.MaxAttempts {
+			if j.Attempt-j.Excused-excused[j.ID] > j.MaxAttempts {
 				v.Broken = append(v.Broken, history.Violation{Job: j.ID, Text: fmt.Sprintf("row %d was given its attempt %d", j.ID, j.Attempt-j.Excused), Calls: []*history.Call{c}})
 			}
 		}
