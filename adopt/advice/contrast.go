@@ -255,10 +255,21 @@ func (c *checker) contrasts(ctx context.Context) error {
 	return err
 }
 
-// followData makes the proposal leave rows as other programs leave them.
+// followData makes the proposal leave rows as other programs leave them. The second time it undoes what a claim sets
+// since the first.
 func (p *proposer) followData(ctx context.Context, db *sql.DB) error {
-	m := p.m
-	on, err := adopted.Prepare(ctx, db, m)
+	told := map[string]bool{}
+	for range 2 {
+		if err := p.followOnce(ctx, db, told); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// followOnce follows the contrasts that there are now, except those that were told before.
+func (p *proposer) followOnce(ctx context.Context, db *sql.DB, told map[string]bool) error {
+	on, err := adopted.Prepare(ctx, db, p.m)
 	if err != nil {
 		return nil //nolint:nilerr // the caller reports a mapping that does not fit
 	}
@@ -267,6 +278,10 @@ func (p *proposer) followData(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	for _, f := range all {
+		if told[f.String()] {
+			continue
+		}
+		told[f.String()] = true
 		to := map[string]*mapping.Set{"claim": &p.m.Claim.Set, "put_back": &p.m.PutBack.Set, "completed": &p.m.Completed.Set}[f.field]
 		was := *to
 		*to = mapping.Set{f.Name: f.value}

@@ -56,6 +56,9 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (mapping.Mapping
 	for _, step := range []func(){p.unfinished, p.discuss, p.available, p.claims, p.outcomes, p.order, p.otherFields, p.times} {
 		step()
 	}
+	if err := p.groups(ctx, db); err != nil {
+		return m, nil, adopted.Classify("propose", err)
+	}
 	if err := p.followData(ctx, db); err != nil {
 		return m, nil, adopted.Classify("propose", err)
 	}
@@ -65,6 +68,7 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (mapping.Mapping
 		p.m.SideTable = true
 		if _, again := adopted.Prepare(ctx, db, p.m); again == nil {
 			p.why("side_table", "%s", bad.Reason)
+			p.limitAttempts()
 			err = nil
 		} else {
 			p.m.SideTable = false
@@ -90,6 +94,7 @@ type proposer struct {
 	taken    map[string]bool // columns that have a role
 
 	finished, started, timeout, notBefore, created, attemptEnd *adopted.Column
+	failed, cancelled, maxAttempts, claimID                    *adopted.Column
 	lockedBy, token, attempts, priority, group, errorText      *adopted.Column
 	result, success, processed, processing, status, kind       *adopted.Column
 	tallies                                                    []tally
@@ -166,9 +171,25 @@ func (p *proposer) unfinished() {
 	case p.processed != nil:
 		p.m.Unfinished = p.flag(p.processed, false)
 		p.why("unfinished", "%s is a flag, and by its name says whether a row has ended", p.processed.Name)
+	case p.failed != nil:
+		p.m.Unfinished = p.cond(p.failed, " is null")
+		p.unsure("unfinished", "%s by its name says that a row has failed for good. No column shows which rows are done: that may mean that these are deleted", p.failed.Name)
+	case p.forWork() != nil:
+		p.m.Unfinished = "true"
+		p.unsure("unfinished", "no column shows which rows have ended: there is no time such as finished_at, no status, no flag. Since %s tells that rows are there to be worked on, those that are done may be deleted", p.forWork().Name)
 	default:
 		p.unsure("unfinished", "no column shows which rows have ended: there is no time such as finished_at, no status, no flag")
 	}
+}
+
+// forWork is a column that only a queue has: it shows claims, attempts or the time of a start. nil: there is none.
+func (p *proposer) forWork() *adopted.Column {
+	return cmp.Or(p.token, p.started, p.timeout, p.lockedBy, p.attempts, p.notBefore)
+}
+
+// keepsEnded reports whether a column shows which rows are done. Else they can only be deleted.
+func (p *proposer) keepsEnded() bool {
+	return p.finished != nil || p.success != nil || p.processed != nil || p.status != nil && len(p.states.all()) > 0
 }
 
 func (p *proposer) available() {
@@ -183,11 +204,36 @@ func (p *proposer) available() {
 		p.m.Available = p.flag(p.processing, false)
 		p.why("available", "%s is a flag, and by its name says whether a row is claimed", p.processing.Name)
 	default:
+		if c := p.alsoSet(); c != nil {
+			p.m.Available = p.cond(c, " is null")
+			p.unsure("available", "%s is set in %d of %d rows that were read: if that does not mean that another program has taken or put away such a row, leave it out; if it does, and a claim should set it, name it as claim.started_at", c.Name, p.data.filled[c.Name], p.data.rows)
+			break
+		}
 		p.why("available", "no column shows whether a row is claimed; the side table does")
+	}
+	if c := p.claimID; c != nil && p.m.Available != "" {
+		p.m.Available += " and " + p.cond(c, " = 0")
+		p.unsure("available", "%s by its name and default is 0 until some program has claimed a row", c.Name)
+	}
+	if claimed := cmp.Or(p.token, p.started, p.lockedBy); claimed != nil && p.data.rows > 0 && p.data.filled[claimed.Name] == p.data.rows && p.m.Available == p.cond(claimed, " is null") {
+		p.unsure("available", "%s is null in none of the rows that were read, so nothing would be claimed; perhaps rows whose %[1]s is long ago are to be taken", claimed.Name)
 	}
 	if p.lockedBy != nil && p.m.Available != "" && p.started != nil && p.data.differ(p.lockedBy, p.started) {
 		p.unsure("available", "some rows have %s but no %s, or the other way round", p.lockedBy.Name, p.started.Name)
 	}
+}
+
+// alsoSet is a time without a role that is set in some rows, and not in all. nil: there is none.
+func (p *proposer) alsoSet() *adopted.Column {
+	i := slices.IndexFunc(p.table.Columns, func(c adopted.Column) bool {
+		changed := slices.ContainsFunc(words(c.Name), func(w string) bool { return slices.Contains([]string{"updated", "modified", "changed", "edited"}, w) })
+		n := p.data.filled[c.Name]
+		return c.Null && !p.taken[c.Name] && !changed && p.isTime(c) && n > 0 && n < p.data.rows
+	})
+	if i < 0 {
+		return nil
+	}
+	return &p.table.Columns[i]
 }
 
 // equals writes a condition that a column has one of the values.

@@ -33,12 +33,16 @@ func (p *proposer) claims() {
 	c.Set, p.m.PutBack.Set = mapping.Set{}, mapping.Set{}
 	if s := p.states; p.status != nil && len(s.fresh) > 0 && len(s.running) > 0 {
 		c.Set[p.status.Name] = p.value(p.status, s.running[0])
-		p.m.PutBack.Set[p.status.Name] = p.value(p.status, s.fresh[0])
+		back := s.fresh[0]
+		if i := slices.IndexFunc(s.fresh, func(v string) bool { return strings.Contains(" retryable retry retrying ", " "+v+" ") }); i >= 0 {
+			back = s.fresh[i]
+		}
+		p.m.PutBack.Set[p.status.Name] = p.value(p.status, back)
 		if len(s.running) > 1 {
 			p.unsure("claim.set", "%s is set to %q; other values of running rows are %s", p.status.Name, s.running[0], list(s.running[1:]))
 		}
 		if len(s.fresh) > 1 {
-			p.unsure("put_back.set", "%s is set to %q; other values of waiting rows are %s", p.status.Name, s.fresh[0], list(s.fresh[1:]))
+			p.unsure("put_back.set", "%s is set to %q; the values of waiting rows are %s", p.status.Name, back, list(s.fresh))
 		}
 	}
 	if p.processing != nil {
@@ -100,20 +104,15 @@ func (p *proposer) order() {
 	}
 }
 
-// otherFields proposes group, kind and payload, and warns if the table may hold several queues.
+// otherFields proposes kind and payload, and warns if the table may hold several queues.
 func (p *proposer) otherFields() {
-	if p.group != nil {
-		p.m.Group.Column = p.group.Name
-		for _, x := range p.table.Indexes {
-			if x.Unique && x.Where != "" && slices.Equal(x.Columns, mapping.Columns{p.group.Name}) {
-				p.why("group", "the unique index %s lets one row of each %s run at a time", x.Name, p.group.Name)
-			}
-		}
-		p.unsure("group", "only its name says that rows of the same %s must not run together; remove it if they may", p.group.Name)
-	}
 	if p.kind != nil {
 		p.m.Kind = p.kind.Name
-		p.why("kind", "%s by its name says what kind of work a row is", p.kind.Name)
+		if w := words(p.kind.Name); slices.Contains(w, "kind") || slices.Contains(w, "type") {
+			p.why("kind", "%s by its name says what kind of work a row is", p.kind.Name)
+		} else {
+			p.unsure("kind", "only its name suggests that %s says what kind of work a row is: remove it unless each of its values has a handler", p.kind.Name)
+		}
 	}
 	for _, c := range p.table.Columns {
 		w := words(c.Name)
@@ -125,7 +124,7 @@ func (p *proposer) otherFields() {
 	p.payload()
 }
 
-const payloadNames = " payload body data args kwargs arguments parameters params request message document content input command json "
+const payloadNames = " payload body data args kwargs arguments parameters params request message document content input command json handler "
 
 func (p *proposer) payload() {
 	var one []adopted.Column

@@ -32,18 +32,36 @@ func (p *proposer) outcomes() {
 	if p.processed != nil {
 		completed[p.processed.Name] = p.boolValue(p.processed, true)
 	}
-	if len(completed) == 0 {
-		p.unsure("completed", "not known: no column says that a row is done; set one, or write delete: true")
-	}
-	if p.result != nil {
+	if p.result != nil && len(completed) > 0 {
 		completed[p.result.Name] = "$result"
 	}
 	p.m.Completed = mapping.Change{Set: completed}
-	p.failures()
-	if p.m.SideTable || p.attempts != nil && p.m.Dead != nil {
-		p.m.MaxAttempts = dibs.DefaultSettings("").MaxAttempts
-		p.unsure("max_attempts", "not known: this is the default of dibs")
+	switch {
+	case len(completed) > 0:
+	case p.keepsEnded() || p.m.Unfinished == "":
+		p.unsure("completed", "not known: no column says that a row is done; set one, or write delete: true")
+	default:
+		p.m.Completed = mapping.Change{Delete: true}
+		p.unsure("completed", "rows that are done are DELETED, since no column says that a row is done; make sure that other programs do so, too, or set a column")
 	}
+	p.failures()
+	p.limitAttempts()
+}
+
+// limitAttempts proposes after how many attempts a row is dead.
+func (p *proposer) limitAttempts() {
+	if !p.m.SideTable && (p.attempts == nil || p.m.Dead == nil) {
+		return
+	}
+	if c := p.maxAttempts; c != nil {
+		p.m.MaxAttemptsColumn = c.Name
+		p.why("max_attempts_column", "%s by its name says how often a row may be tried", c.Name)
+		if !c.Null && p.data.filled[c.Name] > 0 && !slices.Contains(p.data.values[c.Name], "0") {
+			return
+		}
+	}
+	p.m.MaxAttempts = dibs.DefaultSettings("").MaxAttempts
+	p.unsure("max_attempts", "not known: this is the default of dibs")
 }
 
 // likelyDone guesses the status of rows that are done: the most frequent value with an
@@ -70,6 +88,8 @@ func (p *proposer) failures() {
 	case p.status != nil && len(s.all()) > 0:
 	case p.success != nil:
 		sign = p.success.Name
+	case p.failed != nil:
+		sign = p.failed.Name
 	case p.errorText != nil && (p.finished != nil || p.processed != nil):
 		sign = p.errorText.Name
 	}
@@ -90,6 +110,9 @@ func (p *proposer) failures() {
 		dead[p.processed.Name] = p.boolValue(p.processed, true)
 	}
 	p.setEnd(dead, first(s.failed))
+	if p.failed != nil {
+		dead[p.failed.Name] = "$now"
+	}
 	p.m.Dead = &mapping.Change{Set: dead}
 	p.why("dead", "%s tells such a row from completed ones", sign)
 	if s.guessed && p.status != nil {
@@ -98,6 +121,9 @@ func (p *proposer) failures() {
 	if len(s.cancelled) > 0 {
 		cancelled := mapping.Set{p.status.Name: p.value(p.status, s.cancelled[0])}
 		p.setEnd(cancelled, s.cancelled[0])
+		if p.cancelled != nil {
+			cancelled[p.cancelled.Name] = "$now"
+		}
 		p.m.Cancelled = &mapping.Change{Set: cancelled}
 	}
 }

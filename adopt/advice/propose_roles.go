@@ -30,6 +30,12 @@ func words(name string) []string {
 		b.WriteRune(r)
 	}
 	flush()
+	for i, w := range all { // createdat and lockedby are two words each
+		if stem := len(w) - 2; stem > 2 && strings.HasSuffix(w[:stem], "ed") && slices.Contains([]string{"at", "by", "on"}, w[stem:]) {
+			all = slices.Replace(all, i, i+1, w[:stem], w[stem:])
+			break
+		}
+	}
 	return all
 }
 
@@ -65,13 +71,20 @@ func (p *proposer) roles() {
 	for _, r := range []role{
 		{&p.attemptEnd, nullable(p.isTime), "attempt+end attempt+ended attempt+finished last+end", nil},
 		{&p.timeout, nullable(formatted(p.isTime)), "timeout expires expiry expiration expire lease until deadline", nil},
-		{&p.started, nullable(formatted(p.isTime)), "started start began begun claimed picked locked lock taken processing attempted dequeued since", nil},
-		{&p.finished, nullable(p.isTime), "finished finish completed completion ended end processed done closed handled finalized sent", attemptWords},
+		{&p.started, nullable(formatted(p.isTime)), "started start began begun claimed picked locked lock taken processing attempted dequeued since reserved fetched", nil},
+		{&p.finished, nullable(p.isTime), "finished finish completed completion ended end processed done closed handled finalized sent published", attemptWords},
+		{&p.started, func(c adopted.Column) bool {
+			return p.started == nil && p.finished != nil && nullable(formatted(p.isTime))(c)
+		}, "executed performed", nil},
+		{&p.failed, nullable(p.isTime), "failed+at discarded+at died+at errored+at failed+on discarded+on", attemptWords},
+		{&p.cancelled, nullable(p.isTime), "cancelled+at canceled+at cancelled+on canceled+on", nil},
 		{&p.notBefore, formatted(p.isTime), "available run+at scheduled schedule visible before+not next+attempt next+run next+try next+retry retry+at retry+after process+after start+after delayed+until", nil},
 		{&p.created, p.isTime, "created creation requested inserted enqueued queued received added entered submitted posted time+request", nil},
+		{&p.claimID, func(c adopted.Column) bool { return c.Kind == adopted.Integer && !c.Null && unquoted(c.Def) == "0" }, "claim+id lock+id lease+id reservation+id", nil},
 		{&p.token, tokens, "mark token guid lock+id claim+id lease+id receipt ticket", nil},
 		{&p.lockedBy, nullable(texts), "by+locked by+claimed by+picked by+taken by+processed worker server owner host machine processor node agent holder", nil},
-		{&p.attempts, numbers, "attempts tries trials retries attempt try+count retry+count attempt+count failures", []string{"max"}},
+		{&p.maxAttempts, numbers, "max+attempts maximum+attempts max+tries", nil},
+		{&p.attempts, numbers, "attempts executions tries trials retries attempt try+count retry+count attempt+count failures", []string{"max"}},
 		{&p.priority, numbers, "priority prio urgency importance", nil},
 		{&p.status, func(c adopted.Column) bool {
 			return c.Kind == adopted.Text || c.Kind == adopted.Integer || c.Kind == adopted.Other
@@ -82,7 +95,8 @@ func (p *proposer) roles() {
 		{&p.group, func(c adopted.Column) bool { return texts(c) || c.Kind == adopted.Integer || c.Kind == adopted.UUID }, "group concurrency lane exclusive", nil},
 		{&p.result, func(c adopted.Column) bool { return c.Null && (texts(c) || c.Kind == adopted.Document) }, "result output response", nil},
 		{&p.errorText, nullable(texts), "error exception traceback failure reason remark remarks note comment message+last", nil},
-		{&p.kind, texts, "kind type handler", []string{"content", "mime"}},
+		{&p.kind, func(c adopted.Column) bool { return texts(c) && p.namesKinds(c) }, "kind type handler job+class job+code hook", []string{"content", "mime"}},
+		{&p.kind, func(c adopted.Column) bool { return p.kind == nil && !c.Null && texts(c) && p.namesKinds(c) }, "worker", nil},
 	} {
 		p.find(r)
 	}
@@ -106,6 +120,18 @@ func (p *proposer) find(r role) {
 	}
 }
 
+// namesKinds reports whether a column's values are short names, and not what a handler gets, and whether it is no half
+// of a reference, as owner_type is where there is owner_id.
+func (p *proposer) namesKinds(c adopted.Column) bool {
+	if stem, ok := strings.CutSuffix(strings.ToLower(c.Name), "type"); ok && stem != "" &&
+		slices.ContainsFunc(p.table.Columns, func(o adopted.Column) bool { return strings.ToLower(o.Name) == stem+"id" }) {
+		return false
+	}
+	return !slices.ContainsFunc(p.data.values[c.Name], func(v string) bool {
+		return len(v) > 200 || strings.ContainsAny(v, "\n{[") || strings.HasPrefix(v, "---")
+	})
+}
+
 // isTime reports whether a column holds times: its type says so, or else its name.
 func (p *proposer) isTime(c adopted.Column) bool {
 	switch c.Kind {
@@ -116,7 +142,7 @@ func (p *proposer) isTime(c adopted.Column) bool {
 		if w := words(c.Name); len(w) > 0 {
 			last = w[len(w)-1]
 		}
-		named := strings.Contains(" at on time date ts until after utc ms timestamp start end started ended finished created updated since ", " "+last+" ")
+		named := strings.Contains(" at on time date ts until after utc gmt ms timestamp start end started ended finished created updated since ", " "+last+" ")
 		return named && (c.Kind == adopted.Integer || p.dialect.Loose)
 	}
 	return false

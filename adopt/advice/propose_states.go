@@ -146,6 +146,7 @@ func (s states) all() []string {
 // These lists give the known meanings of a status, between spaces.
 const (
 	freshNames     = " new pending queued waiting ready open available todo created submitted requested idle unprocessed to_do to_send to_process to_run unsent not_started notstarted enqueued initial n q p w "
+	laterNames     = " scheduled retryable retry retrying delayed " // rows that wait for their time, if a column tells it
 	runningNames   = " running processing started in_progress inprogress in_process working locked active claimed taken executing busy sending shipping delivering uploading importing exporting printing r i "
 	doneNames      = " done complete completed finished success succeeded successful ok processed sent closed handled d c s f "
 	failedNames    = " failed failure error errored dead aborted discarded rejected faulted bounced undeliverable e x "
@@ -186,6 +187,8 @@ func (p *proposer) statesOf(c adopted.Column) states {
 			} else {
 				s.fresh = append(s.fresh, v)
 			}
+		case strings.Contains(laterNames, name) && p.notBefore != nil:
+			s.fresh = append(s.fresh, v)
 		case strings.Contains(runningNames, name):
 			s.running = append(s.running, v)
 		case strings.Contains(doneNames, name):

@@ -1,0 +1,113 @@
+package advice_test
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/internal/golden"
+)
+
+// product is the queue table of another product: testdata/products/NAME.sql makes it, with rows in all states that the
+// product leaves.
+type product struct {
+	name, table string
+	pgOnly      bool
+	due         []string // ids of the rows that wait and are due, in the order of claims
+	behind      []string // ids of the due rows that wait for others of their group, if the mapping has groups
+}
+
+var products = []product{
+	{name: "laravel", table: "jobs", due: []string{"1", "3", "6"}},
+	{name: "delayed_job", table: "delayed_jobs", due: []string{"5", "1", "6"}},
+	{name: "django_q", table: "django_q_ormq", due: []string{"1", "3"}},
+	{name: "good_job", table: "good_jobs", pgOnly: true, due: []string{"00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000006"}},
+	{name: "oban", table: "oban_jobs", pgOnly: true, due: []string{"1", "5", "9"}},
+	{name: "hangfire", table: "hangfire.jobqueue", pgOnly: true, due: []string{"1", "3"}},
+	{name: "magento", table: "cron_schedule", due: []string{"5", "6"}, behind: []string{"8"}},
+	{name: "action_scheduler", table: "wp_actionscheduler_actions", due: []string{"6", "7"}},
+	{name: "outbox", table: "outbox", due: []string{"3", "5"}, behind: []string{"4"}},
+	{name: "messenger", table: "messenger_messages", due: []string{"1", "5"}},
+}
+
+var marks = regexp.MustCompile(`\{([a-z]+)(?: (-?\d+))?\}`)
+
+// fill makes a product's table. In its file a mark in braces stands for a type, or with seconds for that time from now.
+func (p product) fill(t *testing.T, db *sql.DB, pg bool) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "products", p.name+".sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	types := map[string][2]string{
+		"serial": {"integer primary key", "bigserial primary key"}, "json": {"text", "jsonb"},
+		"rails": {"datetime(6)", "timestamp(6)"}, "utc": {"datetime", "timestamp"}, "seconds": {"datetime", "timestamp(0)"}, "django": {"datetime", "timestamptz"}, "tz": {"datetime", "timestamptz"},
+	}
+	times := map[string][2]string{
+		"unix":    {"(unixepoch() + %s)", "(extract(epoch from now())::integer + %s)"},
+		"rails":   {"(strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '%s seconds') || '000')", "((now() at time zone 'utc') + interval '%s s')"},
+		"django":  {"(strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '%s seconds') || '000')", "(now() + interval '%s s')"},
+		"utc":     {"strftime('%%Y-%%m-%%d %%H:%%M:%%S', 'now', '%s seconds')", "((now() at time zone 'utc') + interval '%s s')"},
+		"seconds": {"strftime('%%Y-%%m-%%d %%H:%%M:%%S', 'now', '%s seconds')", "((now() at time zone 'utc') + interval '%s s')"},
+		"tz":      {"strftime('%%Y-%%m-%%d %%H:%%M:%%S', 'now', '%s seconds')", "(now() + interval '%s s')"},
+	}
+	at := 0
+	if pg {
+		at = 1
+	}
+	exec(t, db, marks.ReplaceAllStringFunc(string(text), func(mark string) string {
+		m := marks.FindStringSubmatch(mark)
+		if m[2] == "" {
+			return types[m[1]][at]
+		}
+		return fmt.Sprintf(times[m[1]][at], m[2])
+	}))
+}
+
+// onProducts runs a test with each product's table, on each database that has it.
+func onProducts(t *testing.T, f func(t *testing.T, db *sql.DB, pg bool, p product)) {
+	t.Helper()
+	t.Parallel()
+	for _, p := range products {
+		t.Run(p.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+				if pg || !p.pgOnly {
+					p.fill(t, db, pg)
+					f(t, db, pg, p)
+				}
+			})
+		})
+	}
+}
+
+// The mapping that is proposed for a product's table takes no row that another worker has, or that has ended. What it is
+// not sure of stands in the files of testdata/products.
+func TestProposalsForProductsTakeNoRowOfOthers(t *testing.T) {
+	onProducts(t, func(t *testing.T, db *sql.DB, pg bool, p product) {
+		m, text := proposed(t, db, p.table)
+		kind := "sqlite"
+		if pg {
+			kind = "postgres"
+		}
+		golden.Match(t, filepath.Join("products", p.name+"."+kind+".yaml"), text)
+		jobs, err := advice.Try(t.Context(), db, m, 100)
+		if err != nil {
+			t.Logf("it cannot be used as it is: %v", err)
+		}
+		for _, j := range jobs {
+			id := j.Key
+			if id == "" {
+				id = fmt.Sprint(j.ID)
+			}
+			if !slices.Contains(slices.Concat(p.due, p.behind), id) && !strings.Contains(text, "several queues") {
+				t.Errorf("row %s would be claimed, which is not due", id)
+			}
+		}
+	})
+}
