@@ -109,7 +109,7 @@ func (c *checker) inspect(ctx context.Context) error {
 	c.triggers()
 	c.columns()
 	all := func(ctx context.Context) error { return c.stuck(ctx, false) }
-	for _, step := range []func(context.Context) error{c.order, c.values, c.statuses, c.contrasts, all, c.times, c.journal} {
+	for _, step := range []func(context.Context) error{c.order, c.values, c.statuses, c.taken, c.contrasts, all, c.times, c.journal} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -47,6 +47,23 @@ type role struct {
 	unwanted []string                    // words that the column's name must not have
 }
 
+// Words, one of which a column has that says since when, or by whom, a row is worked on; a+b asks for both.
+const (
+	startedNames  = "started start began begun claimed picked locked lock taken processing attempted dequeued since reserved fetched"
+	lockedByNames = "by+locked by+claimed by+picked by+taken by+processed worker server owner host machine processor node agent holder"
+)
+
+// isNamed reports whether a column's name has all words of one of the names.
+func isNamed(c adopted.Column, names string) bool {
+	has := words(c.Name)
+	for name := range strings.FieldsSeq(names) {
+		if !slices.ContainsFunc(strings.Split(name, "+"), func(w string) bool { return !slices.Contains(has, w) }) {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *proposer) roles() {
 	nullable := func(f func(adopted.Column) bool) func(adopted.Column) bool {
 		return func(c adopted.Column) bool { return c.Null && f(c) }
@@ -71,7 +88,7 @@ func (p *proposer) roles() {
 	for _, r := range []role{
 		{&p.attemptEnd, nullable(p.isTime), "attempt+end attempt+ended attempt+finished last+end", nil},
 		{&p.timeout, nullable(formatted(p.isTime)), "timeout expires expiry expiration expire lease until deadline", nil},
-		{&p.started, nullable(formatted(p.isTime)), "started start began begun claimed picked locked lock taken processing attempted dequeued since reserved fetched", nil},
+		{&p.started, nullable(formatted(p.isTime)), startedNames, nil},
 		{&p.finished, nullable(p.isTime), "finished finish completed completion ended end processed done closed handled finalized sent published", attemptWords},
 		{&p.started, func(c adopted.Column) bool {
 			return p.started == nil && p.finished != nil && nullable(formatted(p.isTime))(c)
@@ -82,7 +99,7 @@ func (p *proposer) roles() {
 		{&p.created, p.isTime, "created creation requested inserted enqueued queued received added entered submitted posted time+request", nil},
 		{&p.claimID, func(c adopted.Column) bool { return c.Kind == adopted.Integer && !c.Null && unquoted(c.Def) == "0" }, "claim+id lock+id lease+id reservation+id", nil},
 		{&p.token, tokens, "mark token guid lock+id claim+id lease+id receipt ticket", nil},
-		{&p.lockedBy, nullable(texts), "by+locked by+claimed by+picked by+taken by+processed worker server owner host machine processor node agent holder", nil},
+		{&p.lockedBy, nullable(texts), lockedByNames, nil},
 		{&p.maxAttempts, numbers, "max+attempts maximum+attempts max+tries", nil},
 		{&p.attempts, numbers, "attempts executions tries trials retries attempt try+count retry+count attempt+count failures", []string{"max"}},
 		{&p.priority, numbers, "priority prio urgency importance", nil},
@@ -105,12 +122,8 @@ func (p *proposer) roles() {
 // find gives the role to the first column that fits. It tries the role's names one after the other.
 func (p *proposer) find(r role) {
 	for name := range strings.FieldsSeq(r.names) {
-		parts := strings.Split(name, "+")
 		for i, c := range p.table.Columns {
-			has := words(c.Name)
-			missing := func(w string) bool { return !slices.Contains(has, w) }
-			present := func(w string) bool { return slices.Contains(has, w) }
-			if p.taken[c.Name] || c.Generated || slices.ContainsFunc(parts, missing) || slices.ContainsFunc(r.unwanted, present) || !r.fits(c) {
+			if p.taken[c.Name] || c.Generated || !isNamed(c, name) || isNamed(c, strings.Join(r.unwanted, " ")) || !r.fits(c) {
 				continue
 			}
 			p.taken[c.Name] = true

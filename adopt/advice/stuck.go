@@ -18,7 +18,7 @@ type stuck struct {
 }
 
 func (p *subject) stucks() []stuck {
-	all := []stuck{p.stuckStrays(), p.stuckBetween(), p.stuckUnended()}
+	all := []stuck{p.stuckStrays(), p.stuckBetween(), p.stuckUnended(), p.inProgress()}
 	if p.Running != "" && p.Available != "" {
 		all = append(all, stuck{
 			field: "running", severity: SeverityError, where: p.Waiting() + " and (" + p.Running + ")",
@@ -119,6 +119,30 @@ func (p *subject) stuckUnended() stuck {
 		s.text = "%s rows are running, and no column says when a claim ends: those of killed workers stay claimed until somebody puts them back"
 		s.advice = "name claim.started_at or claim.timeout, if the table has such a column, or set side_table"
 	}
+	return s
+}
+
+// inProgress tells of rows that dibs takes over once their time has passed, whoever has taken them.
+func (p *subject) inProgress() stuck {
+	s := stuck{field: "lease", severity: SeverityNote}
+	t := p.ending()
+	switch {
+	case t == nil || p.LockOnly():
+		return s
+	case !p.SideTable:
+		s.where = p.AtWork
+	default:
+		s.where = p.Stray()
+	}
+	if s.where == "" {
+		return s
+	}
+	s.where += " and " + t.Column.SQL() + " is not null"
+	s.text = "%s rows are in progress. Whoever has taken them, dibs takes them over " + p.Lease.String() + " after their " + t.Name
+	if p.Timeout != nil {
+		s.text = "%s rows are in progress. Whoever has taken them, dibs takes them over when their " + t.Name + " has passed"
+	}
+	s.advice = "if other programs work on the table, give the mapping the time after which they take such rows again, or more"
 	return s
 }
 

@@ -34,8 +34,9 @@ rows with SQL. Workers count anew within about a minute; so does 'dibs check --r
 
 With --table it counts the rows that have not ended, by reading all of them. Rows that wait
 for a place in their group count as WAITING. Values that the table does not have are left out.
-Below it says which rows no claim can take as they are, and which of the next 20 the table
-refuses to have claimed: that is tried, and rolled back.`,
+Below it says which rows no claim can take as they are, whether rows in progress hold all
+places of groups or of the queue, and which of the next 20 rows the table refuses to have
+claimed: that is tried, and rolled back.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withTable(cmd.Context(), func(db jobTable) error {
 				stats, err := pickStats(cmd.Context(), db, args)

@@ -33,16 +33,18 @@ func (a *app) tellStuck(ctx context.Context) {
 	})
 }
 
-// tellRefused prints which of the next rows the table refuses to have claimed, and has none of them claimed.
+// tellRefused prints that all due rows wait for their groups or the queue's limit, and which of the next rows the table
+// refuses to have claimed. It has none of them claimed.
 func (a *app) tellRefused(ctx context.Context) {
 	if a.adopted == nil {
 		return
 	}
-	found, err := advice.Refused(ctx, a.adopted.Store)
-	if err != nil {
-		return // the figures are there; the work itself reports errors of the database
-	}
-	for _, f := range found {
+	full, _ := advice.Full(ctx, a.adopted.Store) // the figures are there; the work itself reports errors of the database
+	refused, _ := advice.Refused(ctx, a.adopted.Store)
+	for _, f := range append(full, refused...) {
+		if f.Severity == advice.SeverityNote { // some rows always wait for their groups
+			continue
+		}
 		fmt.Fprintf(a.stderr, "dibs: %s\ndibs: %s\n", printable(f.Text), printable(f.Advice))
 	}
 }

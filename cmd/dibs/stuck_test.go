@@ -53,3 +53,20 @@ func TestRowsThatAnotherProgramHasTakenAreTold(t *testing.T) {
 		}
 	})
 }
+
+// Where rows in progress hold all places of the groups, stats says why nothing is claimed.
+func TestStatsSaysThatGroupsAreFull(t *testing.T) {
+	onEach(t, func(c *cli) {
+		x := adoptTickets(c, ticketsHead+`
+available: status = 'new'
+claim: {set: {status: busy}}
+side_table: true
+group: {column: customer}
+put_back: {set: {status: new}}
+`)
+		x.exec("update tickets set status = 'busy' where ref in ('A-1', '17')")
+		x.exec("delete from tickets where ref = 'd'")
+		r := c.run("", x.withTable("stats")...)
+		c.hasInOrder(r.err, "1 rows are due, and none can be claimed: they wait for their groups", `such as those of "ann" (limit 1)`, "dibs ls --table FILE --state running")
+	})
+}

@@ -74,6 +74,7 @@ func (s *Statements) All() iter.Seq2[string, *Statement] {
 			{"look", s.Look},
 			{"list", s.List},
 			{"counts", s.Counts},
+			{"full", s.Full},
 			{"rates", s.Rates},
 		} {
 			again := x.name == "try_claim" && x.st == s.Claim || x.name == "try_mark" && x.st == s.Mark

@@ -98,7 +98,7 @@ type Statements struct {
 	TryClaim, TryMark                                               *Statement // a claim in two steps, to find rows that the table refuses to have claimed
 	Lease, Held, Overdue, Settle, Drop, Move, Again                 *Statement
 	Forget, Holds, Open, Look, Requeue                              *Statement
-	List, Counts                                                    *Statement
+	List, Counts, Full                                              *Statement
 }
 
 func (p *Plan) statements() (*Statements, error) {
@@ -186,6 +186,9 @@ func (p *Plan) limits(s *Statements, make func(**Statement, string, piece)) {
 	locks := p.Dialect.RowLocks
 	if p.Mapping.Group.Column != "" && locks {
 		make(&s.Turn, "turn", piece{Ready: p.readyFor(p.ready)})
+	}
+	if p.Mapping.Group.Column != "" {
+		make(&s.Full, "full", piece{Ready: p.ready + " and " + piece{Plan: p}.NotPassed()})
 	}
 	if p.Concurrency > 0 {
 		make(&s.Running, "running", piece{})
