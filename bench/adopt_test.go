@@ -41,7 +41,7 @@ kind: kind
 payload: {columns: args}
 claim: {started_at: attempted_at, attempts: attempt, set: {state: running}}
 lease: 5s
-max_attempts: 25
+max_attempts_column: max_attempts
 put_back: {set: {state: retryable}}
 completed: {set: {state: completed, finalized_at: $now}}
 dead: {set: {state: discarded, finalized_at: $now}}

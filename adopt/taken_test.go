@@ -1,4 +1,4 @@
-package advice_test
+package adopt_test
 
 import (
 	"database/sql"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/adopttest"
 )
 
 func productNamed(name string) product {
@@ -23,12 +24,12 @@ func TestCheckTellsOfRowsThatOthersHaveTaken(t *testing.T) {
 			Table: "jobs", ID: mapping.Columns{"id"}, Order: mapping.Columns{"id"}, Lease: 90 * time.Second, Times: mapping.TimesUnix,
 			Rows: mapping.Rows{Unfinished: "true", NotBefore: "available_at"}, Completed: mapping.Change{Delete: true}, SideTable: true,
 		}
-		found(t, db, warning, "available", "no condition looks at reserved_at, which is set in 1 rows that would be claimed: another program may have taken them", m)
+		found(t, db, advice.SeverityWarning, "available", "no condition looks at reserved_at, which is set in 1 rows that would be claimed: another program may have taken them", m)
 		m.Available, m.Claim = "reserved_at is null", mapping.Claim{StartedAt: "reserved_at", Attempts: "attempts"}
-		notFound(t, db, "available", "reserved_at", m)
-		found(t, db, note, "lease", "1 rows are in progress. Whoever has taken them, dibs takes them over 1m30s after their reserved_at", m)
+		adopttest.NotFound(t, db, "available", "reserved_at", m)
+		found(t, db, advice.SeverityNote, "lease", "1 rows are in progress. Whoever has taken them, dibs takes them over 1m30s after their reserved_at", m)
 		m.SideTable = false
-		found(t, db, note, "lease", "1 rows are in progress", m)
+		found(t, db, advice.SeverityNote, "lease", "1 rows are in progress", m)
 	})
 }
 
