@@ -32,7 +32,7 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 		args            []any
 	}{
 		{"jobs and upkeep", "diagnose", nil},
-		{"the server's settings", "diagnose_server", []any{schema}},
+		{"the server's settings", "diagnose_server", []any{schema + ".job"}},
 		{"sessions", "diagnose_sessions", nil},
 		{"locks", "diagnose_locks", []any{schema}},
 		{"turns", "diagnose_turns", nil},

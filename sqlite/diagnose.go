@@ -20,33 +20,51 @@ const checkedUpTo = 64 << 20
 // another process holds the write lock. The command dibs doctor puts it into words.
 func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 	var r diagnosis.Report
-	look := func(part string, f func() ([]diagnosis.Fact, error)) error {
-		facts, err := f()
-		if err != nil {
-			return wrap("diagnose", err)
-		}
-		r.Looked, r.Facts = append(r.Looked, part), append(r.Facts, facts...)
-		return nil
-	}
 	var now int64
 	err := s.read(ctx, "clock_now", func(rows *sql.Rows) error { return rows.Scan(&now) })
 	if err != nil {
 		return r, wrap("diagnose", err)
 	}
 	r.Now = fromMicro(now)
-	if err := look("jobs and upkeep", func() ([]diagnosis.Fact, error) { return s.jobFacts(ctx) }); err != nil {
-		return r, err
+	if r.Facts, err = s.jobFacts(ctx); err != nil {
+		return r, wrap("diagnose", err)
 	}
-	if err := look("the file", func() ([]diagnosis.Fact, error) { return s.fileFacts(ctx) }); err != nil {
-		return r, err
-	}
-	facts, err := s.lockFacts(ctx)
+	r.Looked = []string{"jobs and upkeep"}
+	return r, wrap("diagnose", s.failed(ctx, addFile(ctx, s.readers, s.path, s.sql, &r)))
+}
+
+// DiagnoseFile looks at the file of an adopted table, as [Store.Diagnose] does at that of dibs' own tables: a -wal that a
+// reader keeps from being reset, processes that lock the file for long, and where it is.
+func DiagnoseFile(ctx context.Context, db *sql.DB) (r diagnosis.Report, err error) {
+	texts, err := load("")
 	if err != nil {
+		return r, err
+	}
+	var path string
+	var now int64
+	if err := db.QueryRowContext(ctx, mainFile).Scan(&path); err != nil {
+		return r, wrap("diagnose", err)
+	}
+	if err := db.QueryRowContext(ctx, "select cast(unixepoch('subsec') * 1000000 as integer)").Scan(&now); err != nil {
+		return r, wrap("diagnose", err)
+	}
+	r.Now = fromMicro(now)
+	return r, wrap("diagnose", addFile(ctx, db, path, texts, &r))
+}
+
+// addFile adds to a report what is to be said of a file and of its locks.
+func addFile(ctx context.Context, db *sql.DB, path string, texts *statements, r *diagnosis.Report) error {
+	facts, err := fileFacts(ctx, db, path, texts.get("diagnose_file"))
+	if err != nil {
+		return err
+	}
+	r.Looked, r.Facts = append(r.Looked, "the file"), append(r.Facts, facts...)
+	if facts, err = lockFacts(ctx, path); err != nil {
 		r.Skipped = append(r.Skipped, diagnosis.Skipped{Part: "locks of the file", Err: err})
-		return r, nil
+		return nil
 	}
 	r.Looked, r.Facts = append(r.Looked, "locks of the file"), append(r.Facts, facts...)
-	return r, nil
+	return nil
 }
 
 func (s *Store) jobFacts(ctx context.Context) (facts []diagnosis.Fact, err error) {
@@ -62,43 +80,42 @@ func (s *Store) jobFacts(ctx context.Context) (facts []diagnosis.Fact, err error
 }
 
 // fileFacts looks at the file, and at the -wal beside it.
-func (s *Store) fileFacts(ctx context.Context) (facts []diagnosis.Fact, err error) {
+func fileFacts(ctx context.Context, db *sql.DB, path, text string) (facts []diagnosis.Fact, err error) {
 	var size, free, page int64
 	var version string
-	err = s.read(ctx, "diagnose_file", func(rows *sql.Rows) error { return rows.Scan(&size, &free, &page, &version) })
-	if err != nil {
+	if err := db.QueryRowContext(ctx, text).Scan(&size, &free, &page, &version); err != nil {
 		return nil, err
 	}
-	facts = append(facts, diagnosis.Fact{Name: "file", About: s.path, N: size, Of: free, Text: version})
+	facts = append(facts, diagnosis.Fact{Name: "file", About: path, N: size, Of: free, Text: version})
 	if free > size/2 && size > checkedUpTo {
-		facts = append(facts, diagnosis.Fact{Name: "free_pages", About: s.path, N: free, Of: size})
+		facts = append(facts, diagnosis.Fact{Name: "free_pages", About: path, N: free, Of: size})
 	}
 	// NOOP only counts the pages of the -wal, and those that have been moved into the file.
 	var busy, inWAL, moved int64
-	if err := s.readers.QueryRowContext(ctx, "pragma wal_checkpoint(noop)").Scan(&busy, &inWAL, &moved); err != nil {
-		return nil, s.failed(ctx, err)
+	if err := db.QueryRowContext(ctx, "pragma wal_checkpoint(noop)").Scan(&busy, &inWAL, &moved); err != nil {
+		return nil, err
 	}
 	if waiting := (inWAL - moved) * page; waiting > checkedUpTo/4 {
-		facts = append(facts, diagnosis.Fact{Name: "wal", About: s.path, N: waiting, Of: size})
+		facts = append(facts, diagnosis.Fact{Name: "wal", About: path, N: waiting, Of: size})
 	}
-	if name, bytes := fileSystem(s.path); name != "" {
-		facts = append(facts, diagnosis.Fact{Name: "network_file", About: s.path, Text: name})
+	if name, bytes := fileSystem(path); name != "" {
+		facts = append(facts, diagnosis.Fact{Name: "network_file", About: path, Text: name})
 	} else if bytes >= 0 && bytes < checkedUpTo {
-		facts = append(facts, diagnosis.Fact{Name: "disk_full", About: s.path, N: bytes})
+		facts = append(facts, diagnosis.Fact{Name: "disk_full", About: path, N: bytes})
 	}
 	if size > checkedUpTo {
 		return facts, nil
 	}
 	var wrong string
-	err = s.readers.QueryRowContext(ctx, "pragma quick_check(1)").Scan(&wrong)
+	err = db.QueryRowContext(ctx, "pragma quick_check(1)").Scan(&wrong)
 	if code, ok := resultCode(err); ok && code == sqlite3.SQLITE_CORRUPT {
 		wrong, err = err.Error(), nil
 	}
 	if err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, err
 	}
 	if wrong != "ok" {
-		facts = append(facts, diagnosis.Fact{Name: "damaged", About: s.path, Text: wrong})
+		facts = append(facts, diagnosis.Fact{Name: "damaged", About: path, Text: wrong})
 	}
 	return facts, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,9 +25,9 @@ const (
 // lockFacts finds the processes that hold the file's write lock for a second, or that read it, from
 // the system's list of locks: opening the file and closing it again would end this process' own
 // locks on it.
-func (s *Store) lockFacts(ctx context.Context) (facts []diagnosis.Fact, err error) {
+func lockFacts(ctx context.Context, path string) (facts []diagnosis.Fact, err error) {
 	const looks, pause = 6, 200 * time.Millisecond
-	writer, readers, err := s.lockers()
+	writer, readers, err := lockers(path)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func (s *Store) lockFacts(ctx context.Context) (facts []diagnosis.Fact, err erro
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		next, _, err := s.lockers()
+		next, _, err := lockers(path)
 		if err != nil || next != writer {
 			return facts, err
 		}
@@ -53,18 +54,22 @@ func (s *Store) lockFacts(ctx context.Context) (facts []diagnosis.Fact, err erro
 	return facts, nil
 }
 
+var errNoWAL = errors.New("the file has no -shm: only in WAL mode it tells who locks it")
+
 // lockers lists the processes that lock the file: 0 if there is no writer. The system gives its list in
 // parts, between which it changes, so that a lock can be missing: nobody writes if two lists say so.
-func (s *Store) lockers() (writer int, readers []int, err error) {
-	if writer, readers, err = s.listedLockers(); writer == 0 && err == nil {
-		writer, readers, err = s.listedLockers()
+func lockers(path string) (writer int, readers []int, err error) {
+	if writer, readers, err = listedLockers(path); writer == 0 && err == nil {
+		writer, readers, err = listedLockers(path)
 	}
 	return writer, readers, err
 }
 
-func (s *Store) listedLockers() (writer int, readers []int, err error) {
+func listedLockers(path string) (writer int, readers []int, err error) {
 	var shm syscall.Stat_t
-	if err := syscall.Stat(s.path+"-shm", &shm); err != nil {
+	if err := syscall.Stat(path+"-shm", &shm); errors.Is(err, os.ErrNotExist) {
+		return 0, nil, errNoWAL
+	} else if err != nil {
 		return 0, nil, err
 	}
 	locks, err := os.ReadFile("/proc/locks")

@@ -21,7 +21,7 @@ func newAdoptCmd(a *app) *cobra.Command {
 		Long: `Work on a table that is already there: a mapping, a YAML file, says what its columns
 mean. These commands make such a file, check it, and show what it does. They change nothing
 in the database: what they try is rolled back. Then work with it: 'dibs work --table FILE'
-('ls', 'show', 'stats', 'top', 'claim', 'extend' and 'finish' take --table, too).`,
+('ls', 'show', 'stats', 'top', 'doctor', 'claim', 'extend' and 'finish' take --table, too).`,
 		Example: `  dibs adopt init orders > orders.yaml
   dibs adopt check orders.yaml
   dibs adopt try orders.yaml

@@ -18,7 +18,7 @@ import (
 
 func newDoctorCmd(a *app) *cobra.Command {
 	wait := durationFlag(5 * time.Minute)
-	cmd := &cobra.Command{
+	cmd := a.adoptable(&cobra.Command{
 		Use:   "doctor",
 		Short: "Say what is wrong, and what to do about it",
 		Long: `Say what keeps jobs from running well, worst first, each with the next command: queues that
@@ -30,20 +30,29 @@ What is WRONG needs somebody now, and gives exit code 1; a NOTE is worth knowing
 SQL, for psql.
 
 It only reads, by short statements that lock nothing, and takes about a second however many jobs
-there are. What the role may not see is named. To look at every row: 'dibs check'.`,
+there are. What the role may not see is named. To look at every row: 'dibs check'.
+
+With --table it looks at an adopted table: rows that nobody takes, that wait long or for full
+groups, that the table refuses to have claimed (it tries the next 20, and rolls that back), whose
+leases nobody takes back, or that are dead; and at the database around it.`,
 		Example: `  dibs doctor
+  dibs doctor --table orders.yaml
   dibs doctor --json | jq -r '.findings[] | select(.severity == "wrong") | .text'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.withTable(cmd.Context(), func(db jobTable) error {
 				d := medic{a: a, maxWait: time.Duration(wait), Findings: []ailment{}, Looked: []string{}, Skipped: []string{}}
-				if err := d.look(cmd.Context(), db); err != nil {
+				look := d.lookAtTable
+				if own, ok := db.(dibs.Database); ok {
+					look = func(ctx context.Context) error { return d.look(ctx, own) }
+				}
+				if err := look(cmd.Context()); err != nil {
 					return err
 				}
 				return d.report()
 			})
 		},
-	}
+	})
 	cmd.Flags().Var(&wait, "max-wait", "how long due jobs may wait, `DURATION`, before that is wrong")
 	return cmd
 }
@@ -100,19 +109,24 @@ func (d *medic) look(ctx context.Context, db dibs.Database) error {
 	d.queues(&q)
 	d.jobs(&q, r.Facts)
 	d.clock(r.Now, before, after)
+	d.facts(r, q.counts())
+	return nil
+}
+
+// facts words a report, after what else was looked at, and sorts all findings.
+func (d *medic) facts(r diagnosis.Report, counts []string) {
 	for _, f := range r.Facts {
 		if found, ok := d.word(f, r.Facts); ok {
 			d.Findings = append(d.Findings, found)
 		}
 	}
-	d.Looked = slices.Concat(q.counts(), r.Looked, d.Looked)
+	d.Looked = slices.Concat(counts, r.Looked, d.Looked)
 	for _, s := range r.Skipped {
 		d.skip(s.Part, s.Err)
 	}
 	slices.SortStableFunc(d.Findings, func(a, b ailment) int {
 		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(stops(b), stops(a)))
 	})
-	return nil
 }
 
 // stops is 1 for what stops everything, and so comes first.

@@ -100,6 +100,10 @@ func size(n int64) string {
 // table is the name of a table in SQL.
 func (d *medic) table(table string) string {
 	schema := cmp.Or(d.a.schema, "dibs")
+	if d.a.adopted != nil {
+		plan, _ := d.a.adopted.Inside()
+		schema, table = plan.On.Schema, pgx.Identifier{table}.Sanitize()
+	}
 	return strings.TrimSuffix(strings.TrimPrefix(pgx.Identifier{schema}.Sanitize(), `"`), `"`) + "." + table
 }
 

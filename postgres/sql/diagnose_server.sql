@@ -1,5 +1,5 @@
 -- Purpose: find settings and states of the server that hurt.
--- Parameters: $1 the schema, as it is written in SQL.
+-- Parameters: $1 the table of jobs, as it is written in SQL.
 -- Columns out: name of the finding; setting, database or role; 0; two counts; age in
 --   microseconds; value.
 --   now: microseconds since 1970 by the server's clock, always
@@ -28,7 +28,7 @@ where (d.setdatabase = 0 or d.setdatabase = (select oid from pg_database where d
     and coalesce(r.rolname <> session_user, true)
     and c.setting ~ '^(statement_timeout|transaction_timeout|synchronous_commit|default_transaction_read_only)='
     and not (c.setting ~ '=(0|on|off|remote_apply|remote_write|local)$' and not (c.setting in ('synchronous_commit=off', 'default_transaction_read_only=on')))
-    and (r.oid is null or has_table_privilege(r.oid, ($1::text || '.job'), 'update'))
+    and (r.oid is null or has_table_privilege(r.oid, $1::text, 'update'))
 union all
 select 'connections', '', 0, u.used, u.most, 0, ''
 from (
