@@ -24,6 +24,13 @@ type Percentiles struct {
 // MaxFailures is how many dead jobs Admin.Failures lists at most.
 const MaxFailures = 10_000
 
+// FailureFilter selects dead jobs for Admin.Failures.
+type FailureFilter struct {
+	Queues []string // their names; those that do not exist have no jobs
+	Limit  int      // how many of each queue; for all queues together up to MaxFailures; 0: as many as that allows
+	Before *Failure // if not nil, only jobs that come after this one in the list, whether it is still dead or not
+}
+
 // Failure is how a dead job has ended.
 type Failure struct {
 	ID      int64     `json:"id"`

@@ -175,9 +175,9 @@ type Admin interface {
 	// Times computes how long the last completed jobs of a queue waited and ran. It reads only
 	// these, so it costs the same however many there are.
 	Times(ctx context.Context, queue string) (Times, error)
-	// Failures lists the dead jobs of a queue, or of all if it is empty, last died first, without
-	// what makes them large. limit is 1 to MaxFailures; 0: 1,000. It reads no other jobs.
-	Failures(ctx context.Context, queue string, limit int) ([]Failure, error)
+	// Failures lists dead jobs, last died first, without what makes them large: of each of some queues
+	// the last that died, so that no queue hides another. It reads no other jobs.
+	Failures(ctx context.Context, f FailureFilter) ([]Failure, error)
 	// RequeueDead is Requeue of those of the jobs that are dead and died at until or before: what
 	// others have put back since Failures listed it, and what has ended anew, stays as it is.
 	RequeueDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error)

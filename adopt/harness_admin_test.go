@@ -298,7 +298,7 @@ func (h *harness) NoteChange(context.Context, dibs.Change) error { return errHar
 
 func (h *harness) Changes(context.Context, int) ([]dibs.Change, error) { return nil, errHarness }
 
-func (h *harness) Failures(context.Context, string, int) ([]dibs.Failure, error) {
+func (h *harness) Failures(context.Context, dibs.FailureFilter) ([]dibs.Failure, error) {
 	return nil, errHarness
 }
 

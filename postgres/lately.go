@@ -9,16 +9,17 @@ import (
 )
 
 // Failures implements dibs.Admin.
-func (s *Store) Failures(ctx context.Context, queue string, limit int) ([]dibs.Failure, error) {
+func (s *Store) Failures(ctx context.Context, f dibs.FailureFilter) ([]dibs.Failure, error) {
 	if err := s.check(ctx, "failures"); err != nil {
 		return nil, err
 	}
-	if err := checks.Failures(queue, &limit); err != nil {
+	before, id, err := checks.Failures(&f)
+	if err != nil {
 		return nil, err
 	}
 	var list []dibs.Failure
-	err := s.db.run(ctx, step{
-		sql: s.sql.get("failures"), args: []any{queue, limit},
+	err = s.db.run(ctx, step{
+		sql: s.sql.get("failures"), args: []any{f.Queues, f.Limit, before, id},
 		begin: func() { list = []dibs.Failure{} },
 		row: func(scan func(...any) error) error {
 			var f dibs.Failure
@@ -31,6 +32,7 @@ func (s *Store) Failures(ctx context.Context, queue string, limit int) ([]dibs.F
 	if err != nil {
 		return nil, classify("failures", err)
 	}
+	checks.LastDiedFirst(list)
 	return list, nil
 }
 

@@ -259,7 +259,7 @@ func (v *everyVerb) look(queue string) {
 	ctx, s := v.Context(), v.store
 	_, err := s.History(ctx, nil, 0)
 	v.must(err)
-	_, err = s.Failures(ctx, queue, 0)
+	_, err = s.Failures(ctx, dibs.FailureFilter{Queues: []string{queue}})
 	v.must(err)
 	_, err = s.Times(ctx, queue)
 	v.must(err)

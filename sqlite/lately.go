@@ -1,11 +1,8 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
-	"math"
-	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -13,33 +10,24 @@ import (
 )
 
 // Failures lists how dead jobs have ended, last died first.
-func (s *Store) Failures(ctx context.Context, queue string, limit int) ([]dibs.Failure, error) {
-	if err := checks.Failures(queue, &limit); err != nil {
+func (s *Store) Failures(ctx context.Context, f dibs.FailureFilter) ([]dibs.Failure, error) {
+	before, id, err := checks.Failures(&f)
+	if err != nil {
 		return nil, err
 	}
-	names, err := s.namesOf(ctx, queue)
-	if err != nil {
-		return nil, wrap("failures", err)
-	}
-	list, since := []dibs.Failure{}, int64(math.MinInt64)
-	for _, name := range names {
+	list := []dibs.Failure{}
+	for _, name := range f.Queues {
 		err := s.read(ctx, "failures", func(rows *sql.Rows) error {
 			var f dibs.Failure
 			err := rows.Scan(&f.ID, text[string]{&f.Queue}, text[string]{&f.Kind}, clock{&f.At}, &f.Attempt, text[string]{&f.Error})
 			list = append(list, f)
 			return err
-		}, name, limit, since)
+		}, name, f.Limit, before.UnixMicro(), id)
 		if err != nil {
 			return nil, wrap("failures", err)
 		}
-		slices.SortFunc(list, func(a, b dibs.Failure) int {
-			return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID))
-		})
-		if len(list) >= limit { // of the next queue, only newer ones are listed
-			list = list[:limit]
-			since = list[limit-1].At.UnixMicro()
-		}
 	}
+	checks.LastDiedFirst(list)
 	return list, nil
 }
 

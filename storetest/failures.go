@@ -12,15 +12,15 @@ import (
 
 var failureCases = []oneCase{
 	{"dead jobs are listed with their last error, last died first", failuresListed},
+	{"a queue in which many jobs have died hides no other", failuresOfEach},
+	{"a list of failures goes on where the last one has ended", failuresGoOn},
 	{"a long error loses its middle, and none breaks the list", failuresOdd},
 	{"the times of the last completed jobs", lastTimes},
 	{"a list of failures that breaks a rule is bad input", badFailures},
 }
 
 func failuresListed(t *test) {
-	all, err := t.db.Failures(t.ctx, "", 0)
-	t.must(err)
-	equal(t, "of an empty database", len(all), 0)
+	equal(t, "of an empty database", len(t.failures(dibs.FailureFilter{Queues: []string{"q0"}})), 0)
 	var want []dibs.Failure
 	for i := range 12 {
 		q := fmt.Sprint("q", i%3)
@@ -35,18 +35,62 @@ func failuresListed(t *test) {
 		t.finish(t.completedBeside(q).Lease().Complete(nil), t.completedBeside(q).Lease().Cancel("not this"))
 	}
 	slices.Reverse(want)
-	for _, limit := range []int{0, dibs.MaxFailures, 12, 5, 1} {
-		got, err := t.db.Failures(t.ctx, "", limit)
-		t.must(err)
-		equal(t, fmt.Sprintf("of all queues, up to %d", limit), got, want[:min(12, cmp.Or(limit, 12))])
-	}
+	equal(t, "of all queues", t.failures(dibs.FailureFilter{Queues: []string{"q2", "q0", "q1", "nobody's", "q1"}}), want)
 	for q := range 4 {
 		name := fmt.Sprint("q", q)
 		of := slices.DeleteFunc(slices.Clone(want), func(f dibs.Failure) bool { return f.Queue != name })
-		got, err := t.db.Failures(t.ctx, name, 3)
-		t.must(err)
-		equal(t, "of "+name, got, of[:min(3, len(of))])
+		for _, limit := range []int{0, dibs.MaxFailures, 4, 3, 1} {
+			got := t.failures(dibs.FailureFilter{Queues: []string{name}, Limit: limit})
+			equal(t, fmt.Sprintf("of %s, up to %d", name, limit), got, of[:min(cmp.Or(limit, 4), len(of))])
+		}
 	}
+}
+
+func (t *test) failures(f dibs.FailureFilter) []dibs.Failure {
+	t.Helper()
+	list, err := t.db.Failures(t.ctx, f)
+	t.must(err)
+	return list
+}
+
+// dieIn has n jobs of a queue die at one time.
+func (t *test) dieIn(queue string, n int) []int64 {
+	t.Helper()
+	ids := t.enqueue(copies(n, dibs.NewJob{Queue: queue, Kind: "k"})...)
+	var outcomes []dibs.Outcome
+	for _, j := range t.claim(dibs.ClaimRequest{Queue: queue, N: n}) {
+		outcomes = append(outcomes, j.Lease().Die("boom"))
+	}
+	t.finish(outcomes...)
+	return ids
+}
+
+func failuresOfEach(t *test) {
+	first, second := t.dieIn("first", 3), t.dieIn("second", 5)
+	got := map[string][]int64{}
+	for _, f := range t.failures(dibs.FailureFilter{Queues: []string{"first", "second"}, Limit: 2}) {
+		got[f.Queue] = append(got[f.Queue], f.ID)
+	}
+	equal(t, "the last two of each", got, map[string][]int64{"first": {first[2], first[1]}, "second": {second[4], second[3]}})
+}
+
+// Several jobs have died at one time, and those of a page are put back before the next is read.
+func failuresGoOn(t *test) {
+	ids := append(t.dieIn("q", 5), t.dieIn("q", 6)...)
+	var got []int64
+	f := dibs.FailureFilter{Queues: []string{"q"}, Limit: 4}
+	for range 3 {
+		page := t.failures(f)
+		for _, one := range page {
+			got = append(got, one.ID)
+		}
+		f.Before = &page[len(page)-1]
+		_, err := t.db.Requeue(t.ctx, got[:2])
+		t.must(err)
+	}
+	slices.Reverse(got)
+	equal(t, "all pages", got, ids)
+	equal(t, "after the last", len(t.failures(f)), 0)
 }
 
 // completedBeside is a running job of the queue.
@@ -69,8 +113,7 @@ func failuresOdd(t *test) {
 		}
 		want = append(want, stored)
 	}
-	list, err := t.db.Failures(t.ctx, "", 0)
-	t.must(err)
+	list := t.failures(dibs.FailureFilter{Queues: []string{dibs.DefaultQueue}})
 	got := make([]string, len(list))
 	for i, f := range list {
 		got[i] = f.Error
@@ -80,19 +123,23 @@ func failuresOdd(t *test) {
 	equal(t, "errors", got, want)
 	for _, errors := range []string{`'{"a":1}'`, `'["a", 7, null]'`, `'7'`, `'[{"error": 5}]'`, `'[{"error": {"error": 1}}]'`, t.one("'null'", "'nonsense'"), "null"} {
 		t.runSQL("update %sfinished set errors = " + errors)
-		list, err := t.db.Failures(t.ctx, "", 0)
-		t.must(err)
+		list := t.failures(dibs.FailureFilter{Queues: []string{dibs.DefaultQueue}})
 		equal(t, "failures with errors "+errors, len(list), len(texts))
 	}
 }
 
 func badFailures(t *test) {
-	for _, limit := range []int{-1, dibs.MaxFailures + 1} {
-		_, err := t.db.Failures(t.ctx, "", limit)
-		invalid(t, err, "limit")
+	for field, f := range map[string]dibs.FailureFilter{
+		"limit":     {Queues: []string{"a", "b"}, Limit: dibs.MaxFailures/2 + 1},
+		"queues":    {},
+		"queues[1]": {Queues: []string{"a", "a\nb"}},
+		"before":    {Queues: []string{"a"}, Before: &dibs.Failure{At: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}},
+	} {
+		_, err := t.db.Failures(t.ctx, f)
+		invalid(t, err, field)
 	}
-	_, err := t.db.Failures(t.ctx, "a\nb", 0)
-	invalid(t, err, "queue")
+	_, err := t.db.Failures(t.ctx, dibs.FailureFilter{Queues: []string{"a"}, Limit: -1})
+	invalid(t, err, "limit")
 }
 
 // Jobs 1 to 1000 wait as many milliseconds as their number says and run twice as long; one that

@@ -273,7 +273,7 @@ func (t *test) readAll() {
 		minutes, err := t.db.History(t.ctx, queues, 0)
 		encode("history", minutes, err)
 	}
-	failures, err := t.db.Failures(t.ctx, "", 0)
+	failures, err := t.db.Failures(t.ctx, dibs.FailureFilter{Queues: []string{"q"}})
 	encode("failures", failures, err)
 	times, err := t.db.Times(t.ctx, "q")
 	encode("times", times, err)

@@ -197,10 +197,10 @@ func (d *medic) jobs(q *queueLook, facts []diagnosis.Fact) {
 // dead finds the queues in which jobs have died lately, and the most common error, without what
 // differs from job to job.
 func (d *medic) dead(facts []diagnosis.Fact) {
-	const few, most = 10, 1000 // a queue's dead jobs of which all is wrong; as far as they are counted
+	const few = 10 // a queue's dead jobs of which all is wrong
 	type cause struct {
 		queue, error string
-		n, all       int64
+		n, all, most int64 // how many died of it, and of all errors; how many were read at most
 	}
 	var causes []cause
 	for _, f := range facts {
@@ -210,7 +210,7 @@ func (d *medic) dead(facts []diagnosis.Fact) {
 		fingerprint := failures.Fingerprint(f.Text)
 		i := slices.IndexFunc(causes, func(c cause) bool { return c.queue == f.About && c.error == fingerprint })
 		if i < 0 {
-			i, causes = len(causes), append(causes, cause{queue: f.About, error: fingerprint})
+			i, causes = len(causes), append(causes, cause{queue: f.About, error: fingerprint, most: f.Of})
 		}
 		causes[i].n += f.N
 	}
@@ -227,15 +227,14 @@ func (d *medic) dead(facts []diagnosis.Fact) {
 		worst[i] = c
 	}
 	for _, c := range worst {
-		report, more := d.note, ""
+		report, died := d.note, plural(int(c.all), "job")+" died in the last hour, "+count(c.n)+" of them with"
 		if c.all >= few {
 			report = d.wrong
 		}
-		if c.all >= most {
-			more = " or more"
+		if c.all >= c.most { // the rest was not read
+			died = fmt.Sprintf("%s or more died in the last hour; of the last %s, %s had", plural(int(c.all), "job"), count(c.all), count(c.n))
 		}
-		report("dead", command("dibs failures", c.queue), "queue %s: %s%s died in the last hour, %s of them with: %s",
-			name(c.queue), plural(int(c.all), "job"), more, count(c.n), clip(oneLine(c.error), 200))
+		report("dead", command("dibs failures", c.queue), "queue %s: %s: %s", name(c.queue), died, clip(oneLine(c.error), 200))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +178,39 @@ func TestDoctorKnowsThatARateHoldsUpAQueue(t *testing.T) {
 		c.finds(severityNote, "rate", "dibs queue mail", "queue mail: the queue is held by ", "2 jobs are due, the oldest for 20m")
 		c.findsNo("waits")
 		c.empty()
+	})
+}
+
+// A queue in which very many jobs die hides no other, and what was counted of a part of them is said to be of a part.
+func TestDoctorFindsEachQueueWhereJobsDie(t *testing.T) {
+	needs.Long(t)
+	onEach(t, func(c *cli) {
+		db, err := open.Database(c.t.Context(), open.URL(c.db), open.Options{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		defer db.Close()
+		dieIn := func(queue string, n int) {
+			_, err := db.Enqueue(c.t.Context(), slices.Repeat([]dibs.NewJob{{Queue: queue, Kind: "k"}}, n))
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			list, err := db.Claim(c.t.Context(), dibs.ClaimRequest{Queue: queue, Worker: "w", N: n, Lease: time.Hour})
+			if err != nil || len(list) != n {
+				c.t.Fatal(len(list), err)
+			}
+			var outcomes []dibs.Outcome
+			for i, j := range list {
+				outcomes = append(outcomes, j.Lease().Die([]string{"boom", "boom", "bang"}[i%3]))
+			}
+			if err := db.Finish(c.t.Context(), outcomes); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		dieIn("a", dibs.MaxBatch)
+		dieIn("b", 3)
+		c.finds(severityWrong, "dead", "dibs failures a", "queue a: 1,000 jobs or more died in the last hour; of the last 1,000, 66", "had: boom")
+		c.finds(severityNote, "dead", "dibs failures b", "queue b: 3 jobs died in the last hour, 2 of them with: boom")
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +21,10 @@ func newFailuresCmd(a *app) *cobra.Command {
 errors differ only in numbers, ids, dates, addresses and quoted texts, are one line. The
 group of the job that died last comes first.
 
-  JOBS         how many of the jobs that it looked at, up to --limit
+It reads the last dead jobs of each queue, up to --limit. Of many queues with many dead jobs it
+reads fewer of each, 20,000 in all. Where it has not read all, it says so.
+
+  JOBS         how many of the jobs that it read; with a + where it has not read all
   FIRST, LAST  when the first and the last of them died
   ERROR        their last error, with … for what differs
 
@@ -32,7 +36,7 @@ They select by the longest text of its errors, so other errors with that text be
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			queue := strings.Join(args, "")
-			if cmd.Flags().Changed("limit") && limit < 1 {
+			if limit < 1 || limit > dibs.MaxFailures {
 				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, got %d", dibs.MaxFailures, limit)}
 			}
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
@@ -41,7 +45,7 @@ They select by the longest text of its errors, so other errors with that text be
 		},
 		ValidArgsFunction: a.completeQueue,
 	}
-	cmd.Flags().IntVarP(&limit, "limit", "n", dibs.MaxFailures, "how many jobs to look at, at most, `1-10000`")
+	cmd.Flags().IntVarP(&limit, "limit", "n", dibs.MaxFailures, "how many dead jobs of a queue to read, at most, `1-10000`")
 	return cmd
 }
 
@@ -49,12 +53,19 @@ func (a *app) failures(ctx context.Context, db dibs.Database, queue string, limi
 	if err := checkQueue(ctx, db, queue); err != nil {
 		return err
 	}
-	list, err := db.Failures(ctx, queue, limit)
+	stats, err := db.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	if queue != "" {
+		stats = slices.DeleteFunc(stats, func(q dibs.QueueStats) bool { return q.Queue != queue })
+	}
+	sample, err := failures.Newest(ctx, db, stats, limit, failures.MostRead)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	groups := failures.Of(list, failures.Spans{From: now.Add(-24 * time.Hour), Width: time.Hour, N: 24})
+	groups := sample.Groups(failures.Spans{From: now.Add(-24 * time.Hour), Width: time.Hour, N: 24})
 	if a.json {
 		for _, g := range groups {
 			if err := a.writeJSON(g); err != nil {
@@ -69,17 +80,29 @@ func (a *app) failures(ctx context.Context, db dibs.Database, queue string, limi
 	}
 	t := a.tableOf("#JOBS", "QUEUE", "KIND", "FIRST", "LAST", "ERROR")
 	for _, g := range groups {
-		t.AppendRow([]any{count(int64(g.Count)), a.cell(g.Queue, 20), a.cell(g.Kind, 20), since(now, g.First), since(now, g.Last), a.cell(g.Fingerprint, 80)})
+		jobs := count(int64(g.Count))
+		if g.Some() {
+			jobs += "+"
+		}
+		t.AppendRow([]any{jobs, a.cell(g.Queue, 20), a.cell(g.Kind, 20), since(now, g.First), since(now, g.Last), a.cell(g.Fingerprint, 80)})
 	}
 	t.Render()
-	if len(list) == limit {
-		fmt.Fprintln(a.stdout, a.paint(faint, "of the last "+plural(limit, "dead job")))
+	partly := sample.Partly()
+	for _, name := range partly[:min(len(partly), mostPartly)] {
+		r := sample.Queues[name]
+		fmt.Fprintln(a.stdout, a.paint(faint, fmt.Sprintf("read: the last %s of %s dead jobs of queue %s", count(int64(r.Read)), count(r.Dead), a.cell(name, 40))))
+	}
+	if more := len(partly) - mostPartly; more > 0 {
+		fmt.Fprintln(a.stdout, a.paint(faint, "read: some of the dead jobs of "+plural(more, "other queue")))
 	}
 	for _, next := range nextCommands(groups[0]) {
 		fmt.Fprintln(a.stdout, a.paint(faint, next))
 	}
 	return nil
 }
+
+// mostPartly is how many queues are named of which not all dead jobs were read.
+const mostPartly = 10
 
 // nextCommands are the commands that look at a group's jobs, and put them back.
 func nextCommands(g *failures.Group) []string {

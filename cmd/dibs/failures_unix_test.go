@@ -64,6 +64,29 @@ func TestFailuresAreGroupedAndPutBack(t *testing.T) {
 	})
 }
 
+// A queue in which many jobs have died hides no other queue, and what was not read is said.
+func TestFailuresOfOneQueueHideNoOther(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.failJobs("web", "k", "web is down")
+		c.failJobs("mails", "k", "mail is down: 1", "mail is down: 2", "mail is down: 3")
+		out := c.ok("failures", "-n", "2")
+		for _, part := range []string{"web is down", "2+ ", "read: the last 2 of 3 dead jobs of queue mails"} {
+			if !strings.Contains(out, part) {
+				t.Errorf("it is without %q:\n%s", part, out)
+			}
+		}
+		groups := c.rows(c.ok("failures", "-n", "2", "--json"))
+		if len(groups) != 2 {
+			t.Fatalf("groups: %v", groups)
+		}
+		c.has(groups[0], object{"queue": "mails", "count": 2, "read": 2, "dead": 3})
+		c.has(groups[1], object{"queue": "web", "count": 1, "read": 1, "dead": 1})
+		if out := c.ok("failures"); strings.Contains(out, "read:") || strings.Contains(out, "+") {
+			t.Errorf("all were read:\n%s", out)
+		}
+	})
+}
+
 // shell runs a line that the command has printed, as a shell would.
 func (c *cli) shell(line string) string {
 	c.t.Helper()

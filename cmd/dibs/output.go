@@ -112,7 +112,8 @@ the direction of text, are written as \u escapes.
   a look      as 'top --once' writes it: queues (as counts), running, running_more, dead, dead_more
   failures    as 'failures' writes them, one group a line: queue, kind, fingerprint, part (that all
               errors of the group have, for --error), count, first, last, example (the last error),
-              ids (the last 10), counts (how many died in each of the last 24 hours)
+              ids (the last 10), counts (how many died in each of the last 24 hours), read (how
+              many dead jobs of the queue were read) and dead (how many it has)
   workers     as 'workers' writes them: id, name, host, pid, version, queues, kinds (null: all),
               concurrency, state (working, stopping, lost), since, seen, queues_paused, running:
               queue, jobs (how many) and ids (100 of them). A name that holds jobs and

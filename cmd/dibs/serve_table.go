@@ -108,7 +108,7 @@ func (t shownTable) Times(context.Context, string) (dibs.Times, error) {
 	return dibs.Times{}, t.cannot("it keeps no times of its jobs")
 }
 
-func (t shownTable) Failures(context.Context, string, int) ([]dibs.Failure, error) {
+func (t shownTable) Failures(context.Context, dibs.FailureFilter) ([]dibs.Failure, error) {
 	return nil, t.cannot("'dibs ls --table --state dead' lists dead rows, if there is a side table")
 }
 

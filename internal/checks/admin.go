@@ -1,7 +1,10 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -84,15 +87,36 @@ func Looked(f dibs.Filter) (most int, narrowed bool) {
 	return most, f != dibs.Filter{}
 }
 
-// Failures checks what to list, and fills in the default limit.
-func Failures(queue string, limit *int) error {
-	if *limit == 0 {
-		*limit = 1000
+// Failures checks what to list, leaves out queues that are named twice, and fills in the default limit. The
+// jobs listed died before a time, or at it if their ids are smaller than an id.
+func Failures(f *dibs.FailureFilter) (before time.Time, id int64, err error) {
+	if n := len(f.Queues); n < 1 || n > dibs.MaxFailures {
+		return before, 0, invalid("queues", "must be 1 to %d, got %d", dibs.MaxFailures, n)
 	}
-	if *limit < 1 || *limit > dibs.MaxFailures {
-		return invalid("limit", "must be 1 to %d, got %d", dibs.MaxFailures, *limit)
+	for i, name := range f.Queues {
+		if err := Name(fmt.Sprintf("queues[%d]", i), name); err != nil {
+			return before, 0, err
+		}
 	}
-	return optionalName("queue", queue)
+	f.Queues = slices.Compact(slices.Sorted(slices.Values(f.Queues)))
+	most := dibs.MaxFailures / len(f.Queues)
+	if f.Limit == 0 {
+		f.Limit = most
+	}
+	if f.Limit < 1 || f.Limit > most {
+		return before, 0, invalid("limit", "must be 1 to %d for %d queues, got %d", most, len(f.Queues), f.Limit)
+	}
+	if f.Before == nil {
+		return lastTime, math.MaxInt64, nil
+	}
+	return f.Before.At, f.Before.ID, listTime("before", f.Before.At)
+}
+
+// LastDiedFirst puts failures into the order in which Admin.Failures lists them.
+func LastDiedFirst(list []dibs.Failure) {
+	slices.SortFunc(list, func(a, b dibs.Failure) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID))
+	})
 }
 
 // CountedBacklog is how many jobs of a group Admin.Backlogs counts at most.

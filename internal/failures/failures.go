@@ -25,7 +25,12 @@ type Group struct {
 	Example     string    `json:"example"`          // the error of the last
 	IDs         []int64   `json:"ids"`              // the last of them, up to 10
 	Counts      []int     `json:"counts,omitempty"` // how many died in each span of Spans
+	Read        int       `json:"read"`             // how many dead jobs of the queue were read, and how many there are
+	Dead        int64     `json:"dead"`
 }
+
+// Some reports whether there may be more jobs of the group than were read.
+func (g *Group) Some() bool { return int64(g.Read) < g.Dead }
 
 // Spans are N spans of time, of Width each, from From on.
 type Spans struct {

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -46,10 +45,12 @@ const (
 type question struct {
 	bulkChange
 	Queue   string
-	Total   int // how many jobs were to be changed when that was confirmed
+	Total   int // how many jobs were to be changed when that was confirmed; 0: not known
+	Least   int // how many these are at least, where Total is not known
 	Changed int
 	Left    int
-	Looked  int // how many jobs of a list have been looked at
+	Looked  int // how many jobs have been looked at to find them
+	All     int // how many jobs there were to look at; 0: not known
 	Sure    bool
 	IDs     []int64 // some of them
 	Note    string  // It says which jobs are not touched.
@@ -60,20 +61,21 @@ type question struct {
 
 	// Of failures, in place of About.
 	Kind, Fingerprint string
-	From, Until       time.Time // when the first and the last of the jobs died
+	From, Until       time.Time // when the first and the last of the jobs died; From is not known without Total
 }
 
 // bulkView is the question for a group of failures.
 type bulkView struct {
 	question
-	Key         string // It names the group.
-	First, Last int64  // ids of the jobs that died first and last: several may have died at one time
-	Full        bool   // the queue may have more dead jobs than were read
+	Key  string       // It names the group.
+	Last int64        // id of the job that died last: several may have died at one time
+	next dibs.Failure // the last job that was looked at: the next are those that come after it
+	done bool         // all dead jobs of the queue have been looked at
 }
 
-// changeFailures requeues or deletes the jobs of a group of failures, among the last MaxFailures dead jobs of the
-// queue. The first request only says which jobs these would be. The ones that confirm it change those that had died
-// by then and still are dead, so many at a time, until none is left.
+// changeFailures requeues or deletes the jobs of a group of failures. The first request only says which jobs these
+// would be. The ones that confirm it go through all dead jobs of the queue, and change those of the group that had
+// died by then and still are dead, so many at a time, until all have been looked at.
 func (p *Page) changeFailures(c bulkChange) action {
 	return func(r *request) (to, done string, err error) {
 		v := bulkView{
@@ -95,15 +97,15 @@ func (p *Page) changeFailures(c bulkChange) action {
 		if err := v.confirmed(r); err != nil {
 			return "", "", err
 		}
-		changed, left, err := p.runBulk(r.Context(), &v)
-		v.Changed, v.Left = v.Changed+changed, left
+		changed, err := p.runBulk(r.Context(), &v)
+		v.Changed += changed
 		if changed > 0 {
 			p.audit(r, c.Verb+" failures", changed, "queue "+v.Queue+", kind "+v.Kind+": "+v.Fingerprint)
 		}
 		if err != nil {
 			return "", "", err
 		}
-		if left > 0 && changed > 0 {
+		if !v.done {
 			return p.ask(r, v.fields())
 		}
 		return "/" + v.Back, v.result(), nil
@@ -112,17 +114,17 @@ func (p *Page) changeFailures(c bulkChange) action {
 
 // confirmed reads which jobs a form is for.
 func (v *bulkView) confirmed(r *request) (err error) {
-	for name, n := range map[string]*int{"total": &v.Total, "changed": &v.Changed} {
+	for name, n := range map[string]*int{"total": &v.Total, "changed": &v.Changed, "looked": &v.Looked, "all": &v.All} {
 		if *n, err = strconv.Atoi(r.PostFormValue(name)); err != nil || *n < 0 {
 			return &dibs.InvalidError{Field: name, Reason: "must be a whole number"}
 		}
 	}
-	for name, id := range map[string]*int64{"first": &v.First, "last": &v.Last} {
+	for name, id := range map[string]*int64{"next": &v.next.ID, "last": &v.Last} {
 		if *id, err = strconv.ParseInt(r.PostFormValue(name), 10, 64); err != nil {
 			return &dibs.InvalidError{Field: name, Reason: "must be the id of a job"}
 		}
 	}
-	for name, at := range map[string]*time.Time{"from": &v.From, "until": &v.Until} {
+	for name, at := range map[string]*time.Time{"at": &v.next.At, "until": &v.Until} {
 		if *at, err = time.Parse(time.RFC3339Nano, r.PostFormValue(name)); err != nil {
 			return &dibs.InvalidError{Field: name, Reason: "must be a time"}
 		}
@@ -130,16 +132,11 @@ func (v *bulkView) confirmed(r *request) (err error) {
 	return nil
 }
 
-// among reports whether a dead job is one of those that were confirmed.
-func (v *bulkView) among(f dibs.Failure) bool {
-	return cmp.Or(f.At.Compare(v.From), cmp.Compare(f.ID, v.First)) >= 0 && cmp.Or(f.At.Compare(v.Until), cmp.Compare(f.ID, v.Last)) <= 0
-}
-
 // result says what has become of the jobs in the end.
 func (v bulkView) result() string {
 	text := v.did()
 	if v.Changed < v.Total {
-		text += fmt.Sprintf(", of %s: the others were changed meanwhile, or are locked, or are not among the last %s dead jobs of the queue any more", count(v.Total), count(dibs.MaxFailures))
+		text += fmt.Sprintf(", of %s: the others were changed meanwhile, or are locked", count(v.Total))
 	}
 	return text + "."
 }
@@ -166,17 +163,16 @@ func (v bulkView) fields() question {
 		{"queue", v.Queue},
 		{"kind", v.Kind},
 		{"group", v.Key},
-		{"from", stamp(v.From)},
 		{"until", stamp(v.Until)},
-		{"first", fmt.Sprint(v.First)},
 		{"last", fmt.Sprint(v.Last)},
+		{"at", stamp(v.next.At)},
+		{"next", fmt.Sprint(v.next.ID)},
 		{"total", fmt.Sprint(v.Total)},
 		{"changed", fmt.Sprint(v.Changed)},
+		{"looked", fmt.Sprint(v.Looked)},
+		{"all", fmt.Sprint(v.All)},
 	}
-	q.Note = "Jobs that die from now on are not touched."
-	if v.Full {
-		q.Note += " Only the last " + count(dibs.MaxFailures) + " dead jobs of the queue were looked at: older ones of the same group stay dead until you do this again."
-	}
+	q.Left = max(0, v.Total-v.Changed)
 	return q
 }
 
@@ -186,63 +182,111 @@ func (p *Page) ask(r *request, q question) (to, done string, err error) {
 	return answered, "", nil
 }
 
-// askBulk shows which jobs of a group would be changed.
+// askBulk shows which jobs of a group would be changed. It looks for them among the last MaxFailures dead jobs of the
+// queue, and for a short while among older ones if none of these is one.
 func (p *Page) askBulk(r *request, v bulkView) (to, done string, err error) {
 	if _, err := p.queueNow(r, v.Queue); err != nil {
 		return "", "", err
 	}
-	list, full, err := v.members(r.Context(), p.DB)
+	now, err := p.looks.get(r.Context())
 	if err != nil {
 		return "", "", err
 	}
-	if len(list) == 0 {
+	for _, q := range now.stats {
+		if q.Queue == v.Queue {
+			v.All = int(q.Dead)
+		}
+	}
+	var of []dibs.Failure
+	before := 0 // how many died after all of the group
+	for begin := time.Now(); len(of) == 0 && !v.done; {
+		list, err := v.read(r.Context(), p.DB, dibs.MaxFailures)
+		if err != nil {
+			return "", "", err
+		}
+		for _, f := range list {
+			switch v.Looked++; {
+			case v.has(f):
+				of = append(of, f)
+			case len(of) == 0:
+				before++
+			}
+		}
+		if len(of) == 0 && !v.done && time.Since(begin) > bulkTime {
+			return "", "", &refusal{409, "No job of this group is among the last " + count(v.Looked) + " dead jobs of the queue."}
+		}
+	}
+	if len(of) == 0 {
 		return "", "", &refusal{409, "No dead job of this group is left."}
 	}
-	v.Total, v.Full = len(list), full
-	first, last := list[len(list)-1], list[0]
-	v.From, v.First, v.Until, v.Last = first.At, first.ID, last.At, last.ID
-	for _, f := range list[:min(len(list), bulkNamed)] {
+	if v.Least = len(of); v.done {
+		v.Total, v.From = len(of), of[len(of)-1].At
+	}
+	v.All = max(v.All, v.Looked)
+	v.Note = "Jobs that die from now on are not touched."
+	if v.Total == 0 {
+		v.Note += " How many these are in all is not known yet: " + count(v.Looked) + " of the " + count(v.All) + " dead jobs of the queue have been looked at."
+	}
+	v.Looked, v.Until, v.Last = before, of[0].At, of[0].ID
+	v.next = dibs.Failure{At: v.Until, ID: v.Last + 1} // The walk begins with the job that died last.
+	for _, f := range of[:min(len(of), bulkNamed)] {
 		v.IDs = append(v.IDs, f.ID)
 	}
 	return p.ask(r, v.fields())
 }
 
-// members are the dead jobs of the group, the last died first; once they are confirmed, those that had died by then.
-func (v *bulkView) members(ctx context.Context, db dibs.Admin) (list []dibs.Failure, full bool, err error) {
-	all, err := db.Failures(ctx, v.Queue, dibs.MaxFailures)
+// read reads the dead jobs of the queue that come next, and has the following call go on after them.
+func (v *bulkView) read(ctx context.Context, db dibs.Admin, most int) ([]dibs.Failure, error) {
+	f := dibs.FailureFilter{Queues: []string{v.Queue}, Limit: most}
+	if v.next.ID != 0 {
+		f.Before = &v.next
+	}
+	list, err := db.Failures(ctx, f)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	for _, f := range all {
-		if v.Sure && !v.among(f) || f.Queue != v.Queue || f.Kind != v.Kind {
-			continue
-		}
-		if fingerprint := failures.Fingerprint(f.Error); keyOf(fingerprint) == v.Key {
-			v.Fingerprint, list = fingerprint, append(list, f)
-		}
+	if v.done = len(list) < most; len(list) > 0 {
+		v.next = list[len(list)-1]
 	}
-	return list, len(all) == dibs.MaxFailures, nil
+	return list, nil
 }
 
-// runBulk changes some of the jobs, a batch at least. What others have put back since they were confirmed, the
+// has reports whether a dead job is one of the group.
+func (v *bulkView) has(f dibs.Failure) bool {
+	if f.Kind != v.Kind {
+		return false
+	}
+	fingerprint := failures.Fingerprint(f.Error)
+	if keyOf(fingerprint) != v.Key {
+		return false
+	}
+	v.Fingerprint = fingerprint
+	return true
+}
+
+// runBulk changes some of the jobs, a batch at least if any is left. What others have put back since it was read, the
 // database leaves alone.
-func (p *Page) runBulk(ctx context.Context, v *bulkView) (changed, left int, err error) {
-	begin := time.Now()
-	list, _, err := v.members(ctx, p.DB)
-	if err != nil {
-		return 0, 0, err
-	}
-	list = list[:min(len(list), max(0, v.Total-v.Changed))]
-	for left = len(list); left > 0 && changed < bulkJobs && (changed == 0 || time.Since(begin) < bulkTime); {
-		var ids []int64
-		for _, f := range list[len(list)-left:][:min(left, bulkBatch)] {
-			ids = append(ids, f.ID)
-		}
-		done, err := v.run(p.DB, ctx, ids, v.Until)
-		changed, left = changed+len(done), left-len(ids)
+func (p *Page) runBulk(ctx context.Context, v *bulkView) (changed int, err error) {
+	for begin := time.Now(); ; {
+		list, err := v.read(ctx, p.DB, bulkBatch)
 		if err != nil {
-			return changed, left, err
+			return changed, err
+		}
+		var ids []int64
+		for _, f := range list {
+			if v.Looked++; v.has(f) {
+				ids = append(ids, f.ID)
+			}
+		}
+		if len(ids) > 0 {
+			done, err := v.run(p.DB, ctx, ids, v.Until)
+			changed += len(done)
+			if err != nil {
+				return changed, err
+			}
+		}
+		if v.done || changed+bulkBatch > bulkJobs || time.Since(begin) > bulkTime {
+			return changed, nil
 		}
 	}
-	return changed, left, nil
 }

@@ -18,26 +18,30 @@ import (
 const (
 	failuresFresh = 10 * time.Second // how old groups of failures may be: to make them costs a second at worst
 	keptGroups    = 300
-	shownGroups   = 30 // on one page
-	// manyQueues is of how many queues somebody sees failures who may not look at all: those with the most dead jobs.
-	manyQueues  = 20
-	failureSpan = time.Hour // a bar of the chart
-	failureBars = 24
+	shownGroups   = 30        // on one page
+	shownQueues   = 10        // of which not all dead jobs were read
+	failureSpan   = time.Hour // a bar of the chart
+	failureBars   = 24
 )
 
 // failed is how the last dead jobs of a queue, or of several, have ended.
 type failed struct {
 	Groups []*failures.Group // the group of the newest first
 	More   int               // groups that are left out
-	Read   int               // how many dead jobs were read
-	Full   bool              // there may be more dead jobs than were read
+	Partly []partlyRead      // queues of which only some dead jobs were read
+}
+
+// partlyRead is a queue of which only some dead jobs were read.
+type partlyRead struct {
+	Queue string
+	failures.Extent
 }
 
 type failuresView struct {
 	failed
 	Queue  string // empty: all that the viewer may look at
 	Rows   []failureRow
-	Queues int    // that are left out
+	Others int    // queues of which only some dead jobs were read, and that are not listed
 	Next   string // link to the next groups
 	First  string // link to the first groups, where these are others
 }
@@ -73,34 +77,21 @@ func (p *Page) failures(r *request) (any, error) {
 			return nil, &refusal{404, "There is no queue of the name " + oneLine(v.Queue) + "."}
 		}
 	}
-	names := []string{v.Queue}
-	if v.Queue == "" && !r.who.Reads("") {
-		names, v.Queues = failedQueues(now, r.who.Reads)
-	}
-	for _, name := range names {
-		one, err := p.failed.get(name, func() (failed, error) { return p.readFailures(r.Context(), name) })
-		if err != nil {
-			return nil, err
+	var stats []dibs.QueueStats
+	key := ""
+	for _, s := range now.stats {
+		if s.Dead > 0 && (s.Queue == v.Queue || v.Queue == "" && r.who.Reads(s.Queue)) {
+			stats, key = append(stats, s), key+s.Queue+"\n"
 		}
-		v.Groups = append(v.Groups, one.Groups...)
-		v.More += one.More
-		v.Read += one.Read
-		v.Full = v.Full || one.Full
 	}
-	slices.SortStableFunc(v.Groups, func(a, b *failures.Group) int { return b.Last.Compare(a.Last) })
+	v.failed, err = p.failed.get(key, func() (failed, error) { return p.readFailures(r.Context(), stats) })
+	if err != nil {
+		return nil, err
+	}
+	v.Others = max(0, len(v.Partly)-shownQueues)
+	v.Partly = v.Partly[:len(v.Partly)-v.Others]
 	v.page(r)
 	return v, nil
-}
-
-// failedQueues are the queues with dead jobs that a viewer may look at, and how many are left out.
-func failedQueues(now look, reads func(string) bool) (names []string, more int) {
-	list := slices.Clone(now.stats)
-	list = slices.DeleteFunc(list, func(s dibs.QueueStats) bool { return s.Dead == 0 || !reads(s.Queue) })
-	slices.SortStableFunc(list, func(a, b dibs.QueueStats) int { return cmp.Compare(b.Dead, a.Dead) })
-	for _, s := range list[:min(len(list), manyQueues)] {
-		names = append(names, s.Queue)
-	}
-	return names, len(list) - len(names)
 }
 
 // page picks the groups that the request asks for.
@@ -132,15 +123,17 @@ func (v *failuresView) page(r *request) {
 	}
 }
 
-// readFailures reads how the last dead jobs of a queue, or of all, have ended.
-func (p *Page) readFailures(ctx context.Context, queue string) (failed, error) {
-	list, err := p.DB.Failures(ctx, queue, dibs.MaxFailures)
+// readFailures reads how the last dead jobs of some queues have ended.
+func (p *Page) readFailures(ctx context.Context, stats []dibs.QueueStats) (f failed, err error) {
+	sample, err := failures.Newest(ctx, p.DB, stats, dibs.MaxFailures, failures.MostRead)
 	if err != nil {
-		return failed{}, err
+		return f, err
+	}
+	for _, name := range sample.Partly() {
+		f.Partly = append(f.Partly, partlyRead{name, sample.Queues[name]})
 	}
 	begin := time.Now().Truncate(failureSpan).Add(-(failureBars - 1) * failureSpan)
-	f := failed{Read: len(list), Full: len(list) == dibs.MaxFailures}
-	f.Groups = failures.Of(list, failures.Spans{From: begin, Width: failureSpan, N: failureBars})
+	f.Groups = sample.Groups(failures.Spans{From: begin, Width: failureSpan, N: failureBars})
 	if f.More = max(0, len(f.Groups)-keptGroups); f.More > 0 {
 		f.Groups = slices.Clone(f.Groups[:keptGroups])
 	}
@@ -154,7 +147,7 @@ type deaths struct {
 	Most  int    // how many
 	First time.Time
 	Last  time.Time
-	Full  bool // there may be more than were read
+	Full  bool // there may be more than were read: Most is of the last Count
 }
 
 const (
@@ -162,24 +155,25 @@ const (
 	deathsFresh = 10 * time.Second // how old what is known of deaths may be
 )
 
-// readDeaths reads what jobs died of: 1,000 of all queues, once in a while, where there are dead jobs.
+// readDeaths reads what jobs died of, once in a while, where there are dead jobs: the last 1,000 of each queue, and
+// fewer of each where many queues have so many.
 func (now *look) readDeaths(ctx context.Context, db dibs.Admin, last look) error {
 	if now.at.Sub(last.deathsAt) < deathsFresh || !slices.ContainsFunc(now.stats, func(s dibs.QueueStats) bool { return s.Dead > 0 }) {
 		now.deaths, now.deathsAt = last.deaths, last.deathsAt
 		return nil
 	}
-	const most = 1000
-	list, err := db.Failures(ctx, "", most)
+	sample, err := failures.Newest(ctx, db, now.stats, 1000, 2*1000)
 	if err != nil {
 		return err
 	}
 	now.deaths, now.deathsAt = map[string]deaths{}, now.at
-	full := len(list) == most && now.at.Sub(list[most-1].At) < deathsTime
-	list = slices.DeleteFunc(list, func(f dibs.Failure) bool { return now.at.Sub(f.At) >= deathsTime })
+	lately := slices.DeleteFunc(sample.List, func(f dibs.Failure) bool { return now.at.Sub(f.At) >= deathsTime })
 	of := map[[2]string]int{} // how many of a queue died of one error, of whatever kind
-	for _, g := range failures.Of(list, failures.Spans{}) {
+	for _, g := range failures.Of(lately, failures.Spans{}) {
 		d, known := now.deaths[g.Queue]
-		d.Full, d.Count = full, d.Count+g.Count
+		d.Count += g.Count
+		r := sample.Queues[g.Queue]
+		d.Full = d.Count == r.Read && int64(r.Read) < r.Dead
 		if !known || g.First.Before(d.First) {
 			d.First = g.First
 		}
@@ -206,7 +200,10 @@ func deathAlarm(now look, q queueRow) (alarm, bool) {
 	if d.Full {
 		a.Text = count(d.Count) + " or more dead since"
 	}
-	if d.Most < d.Count {
+	switch {
+	case d.Full && d.Most < d.Count:
+		a.More = "; of the last " + count(d.Count) + ", " + count(d.Most) + " of"
+	case d.Most < d.Count:
 		a.More = ", " + count(d.Most) + " of them"
 	}
 	a.More += ": " + words.Clip(oneLine(cmp.Or(d.Text, "no error text")), 140)

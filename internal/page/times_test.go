@@ -45,7 +45,7 @@ func (c *counted) Times(_ context.Context, queue string) (dibs.Times, error) {
 	return dibs.Times{Jobs: 1, Wait: dibs.Percentiles{P50: time.Second}}, nil
 }
 
-func (c *counted) Failures(context.Context, string, int) ([]dibs.Failure, error) {
+func (c *counted) Failures(context.Context, dibs.FailureFilter) ([]dibs.Failure, error) {
 	c.failures++
 	return []dibs.Failure{{ID: 1, Queue: "q000", Kind: "k", At: time.Now(), Error: "boom 1"}}, nil
 }

@@ -2,16 +2,25 @@
 -- Parameters: none.
 -- Columns out: name of the finding; queue, schedule or what upkeep is late; id of a job; two
 --   counts; age in microseconds; detail. The names:
---   dead: jobs that died in the last hour, by queue and last error: the newest, how many
+--   dead: jobs that died in the last hour, by queue and last error: the newest, how many, of up to how
+--     many that were read of the queue
 --   leases: a running or returned job whose leases have ended again and again: how often
 --   cancel: a running job that somebody has cancelled, and since when it runs
 --   late: upkeep that workers should have done
 --   schedule: a schedule whose tick is over a minute late
--- Concurrency: one snapshot; locks nothing. Reads at most 1,000 dead jobs of a queue and 10,000
---   in all, 1,000 claims and their jobs, 200 returned jobs of a queue and 2,000 in all, 100,000
+-- Concurrency: one snapshot; locks nothing. Reads at most 1,000 dead jobs of a queue, where many queues
+--   have some fewer of each, 10,000 in all, 1,000 claims and their jobs, 200 returned jobs of a queue and 2,000 in all, 100,000
 --   rows of the tally and 10,000 of each of the tables wake and wake_list, and one entry of an
 --   index for each queue and state.
-with ended as materialized (
+with share as materialized (
+    select greatest(1, least(1000, 10000 / greatest(1, count(*)))) as n
+    from dibs.queue q
+    where exists (
+        select
+        from dibs.finished d
+        where d.queue = q.name and d.state = 'dead' and d.finished_at > (statement_timestamp() - interval '1 hour')
+    )
+), ended as materialized (
     select f.id, f.queue, f.finished_at, left(coalesce(jsonb_path_query_first(f.errors, '$[last].error', '{}', true) #>> '{}', ''), 300) as error
     from dibs.queue q
     cross join lateral (
@@ -19,9 +28,8 @@ with ended as materialized (
         from dibs.finished d
         where d.queue = q.name and d.state = 'dead' and d.finished_at > (statement_timestamp() - interval '1 hour')
         order by d.finished_at desc
-        limit 1000
+        limit (select n from share)
     ) f
-    limit 10000
 ), held as materialized (
     select i.id, c.token
     from (
@@ -106,7 +114,7 @@ with ended as materialized (
     ) k
     where k.finished_at < (statement_timestamp() - (s.keep + interval '10 minutes'))
 )
-select 'dead', queue, max(id), count(*), 0::bigint, date_part('epoch', statement_timestamp() - max(finished_at)) * 1000000, error
+select 'dead', queue, max(id), count(*), (select n from share), date_part('epoch', statement_timestamp() - max(finished_at)) * 1000000, error
 from ended
 group by queue, error
 union all

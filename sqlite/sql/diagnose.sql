@@ -2,19 +2,29 @@
 -- Parameters: none.
 -- Columns out: name of the finding; queue, schedule or what upkeep is late; id of a job; two
 --   counts; age in microseconds; detail. The names:
---   dead: jobs that died in the last hour, by queue and last error: the newest, how many
+--   dead: jobs that died in the last hour, by queue and last error: the newest, how many, of up to how
+--     many that were read of the queue
 --   leases: a running or waiting job whose leases have ended again and again: how often
 --   cancel: a running job that somebody has cancelled, and since when it runs
 --   late: upkeep that workers should have done
 --   schedule: a schedule whose tick is over a minute late
 --   clock_ahead: the file's time is ahead of the system's, whose clock was put back
--- Concurrency: one snapshot; locks nothing. Reads at most 10,000 dead jobs, 1,000 running ones, 2,000
+-- Concurrency: one snapshot; locks nothing. Reads at most 1,000 dead jobs of a queue, where many queues
+--   have some fewer of each, 10,000 in all, 1,000 running ones, 2,000
 --   waiting ones, 10,000 rows of the tally, and one entry of an index for each queue and state.
 with clock as materialized (
   select
     max(now, cast(round(unixepoch('subsec') * 1000) as integer) * 1000) as now,
     now - cast(round(unixepoch('subsec') * 1000) as integer) * 1000 as ahead
   from dibs_clock
+), share as materialized (
+  select max(1, min(1000, 10000 / max(1, count(*)))) as n
+  from dibs_queue q
+  where exists (
+    select 1
+    from dibs_finished d indexed by dibs_finished_by_time
+    where d.queue = q.name and d.state = 'dead' and d.finished_at > (select now from clock) - 3600000000
+  )
 ), ended as materialized (
   select
     f.id,
@@ -22,9 +32,14 @@ with clock as materialized (
     f.finished_at,
     substr(case when json_valid(f.errors) then coalesce(json_extract(f.errors, '$[#-1].error'), '') else '' end, 1, 300) as error
   from dibs_queue q
-  cross join dibs_finished f indexed by dibs_finished_by_time
-  where f.queue = q.name and f.state = 'dead' and f.finished_at > (select now from clock) - 3600000000
-  limit 10000
+  cross join dibs_finished f
+  where f.id in (
+    select d.id
+    from dibs_finished d indexed by dibs_finished_by_time
+    where d.queue = q.name and d.state = 'dead' and d.finished_at > (select now from clock) - 3600000000
+    order by d.finished_at desc
+    limit (select n from share)
+  )
 ), running as materialized (
   select
     j.id,
@@ -92,7 +107,7 @@ with clock as materialized (
   ) k
   where k.since < (select now from clock) - 600000000
 )
-select 'dead', queue, max(id), count(*), 0, (select now from clock) - max(finished_at), error
+select 'dead', queue, max(id), count(*), (select n from share), (select now from clock) - max(finished_at), error
 from ended
 group by queue, error
 union all

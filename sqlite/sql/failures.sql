@@ -1,5 +1,5 @@
 -- Purpose: list how the dead jobs of one queue have ended, last died first.
--- Parameters: ?1 queue; ?2 how many; ?3 only those that died at this time or later.
+-- Parameters: ?1 queue; ?2 how many; ?3, ?4 only those that died before this time, or at it if their ids are smaller.
 -- Columns out: id, queue, kind, when it died, attempt, the last error without its middle.
 -- Concurrency: a plain read along the index by time; locks nothing.
 select
@@ -18,7 +18,7 @@ from (
     attempt,
     cast(iif(json_valid(errors), json_extract(errors, '$[#-1].error'), '') as text) as error
   from dibs_finished
-  where queue = ?1 and state = 'dead' and finished_at >= ?3
+  where queue = ?1 and state = 'dead' and (finished_at, id) < (?3, ?4)
   order by finished_at desc, id desc
   limit ?2
 )
