@@ -178,12 +178,12 @@ type Admin interface {
 	// Failures lists dead jobs, last died first, without what makes them large: of each of some queues
 	// the last that died, so that no queue hides another. It reads no other jobs.
 	Failures(ctx context.Context, f FailureFilter) ([]Failure, error)
-	// RequeueDead is Requeue of those of the jobs that are dead and died at until or before: what
-	// others have put back since Failures listed it, and what has ended anew, stays as it is.
-	RequeueDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
-	// DeleteDead deletes those of the jobs that are dead and died at until or before, and returns
-	// the ids it deleted, without those that are just being requeued or deleted by another call.
-	DeleteDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
+	// RequeueEnded is Requeue of those of the jobs that ended at until or before, of all if it is zero:
+	// what others have put back since it was listed, and what has ended anew, stays as it is.
+	RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
+	// DeleteEnded deletes those of the jobs that ended at until or before, all that have ended if it is
+	// zero, and returns the ids it deleted, without those that are just being requeued or deleted by another call.
+	DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
 	// Prune deletes final jobs that finished longer than olderThan ago; queue and
 	// state narrow it when not empty. It returns how many it deleted.
 	Prune(ctx context.Context, queue string, state State, olderThan time.Duration) (int, error)

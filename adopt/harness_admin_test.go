@@ -306,11 +306,11 @@ func (h *harness) Times(context.Context, string) (dibs.Times, error) {
 	return dibs.Times{}, errHarness
 }
 
-func (h *harness) RequeueDead(context.Context, []int64, time.Time) ([]int64, error) {
+func (h *harness) RequeueEnded(context.Context, []int64, time.Time) ([]int64, error) {
 	return nil, errHarness
 }
 
-func (h *harness) DeleteDead(context.Context, []int64, time.Time) ([]int64, error) {
+func (h *harness) DeleteEnded(context.Context, []int64, time.Time) ([]int64, error) {
 	return nil, errHarness
 }
 

@@ -192,19 +192,22 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 
 // Requeue implements dibs.Admin.
 func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
+	return s.RequeueEnded(ctx, ids, time.Time{})
+}
+
+// RequeueEnded implements dibs.Admin.
+func (s *Store) RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
 	var c changedJobs
-	err := s.change(ctx, "requeue", ids, []any{nil}, &c)
+	err := s.changeEnded(ctx, "requeue", ids, until, &c)
 	return c.done(s), err
 }
 
-// RequeueDead implements dibs.Admin.
-func (s *Store) RequeueDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+// changeEnded changes jobs that ended at until or before, or whenever they ended if it is zero.
+func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, c *changedJobs) error {
 	if err := checks.Until(until); err != nil {
-		return nil, err
+		return err
 	}
-	var c changedJobs
-	err := s.change(ctx, "requeue", ids, []any{until}, &c)
-	return c.done(s), err
+	return s.change(ctx, name, ids, []any{pgtype.Timestamptz{Time: until, Valid: !until.IsZero()}}, c)
 }
 
 // Edit implements dibs.Admin.
@@ -266,13 +269,10 @@ func (c *changedJobs) ids() []int64 {
 	return ids
 }
 
-// DeleteDead implements dibs.Admin.
-func (s *Store) DeleteDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
-	if err := checks.Until(until); err != nil {
-		return nil, err
-	}
+// DeleteEnded implements dibs.Admin.
+func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
 	var c changedJobs
-	err := s.change(ctx, "delete", ids, []any{until}, &c)
+	err := s.changeEnded(ctx, "delete", ids, until, &c)
 	return c.ids(), err
 }
 

@@ -225,7 +225,7 @@ func (v *everyVerb) operate() {
 	w := dibs.WorkerInfo{ID: newToken(), Name: q, Queues: []string{q}, State: dibs.WorkerWorking}
 	v.must(s.Register(ctx, w))
 	v.look(q)
-	_, err = s.DeleteDead(ctx, []int64{1 << 50}, time.Now())
+	_, err = s.DeleteEnded(ctx, []int64{1 << 50}, time.Now())
 	v.must(err)
 	_, err = s.Workers(ctx)
 	v.must(err)

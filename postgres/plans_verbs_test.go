@@ -269,7 +269,7 @@ func (e *explaining) operate() {
 	e.must(err)
 	_, err = s.Requeue(ctx, two)
 	e.must(err)
-	_, err = s.DeleteDead(ctx, two, time.Now())
+	_, err = s.DeleteEnded(ctx, two, time.Now())
 	e.must(err)
 	_, err = s.Prune(ctx, "q", dibs.Cancelled, time.Hour)
 	e.must(err)

@@ -53,6 +53,7 @@ POST /v1/jobs/cancel {"ids":[2,"3",1,999]}
 POST /v1/jobs/requeue {"ids":[1,2,999]}
 POST /v1/jobs/requeue {"ids":[1,"998"]}
 POST /v1/jobs/edit {"ids":[1,2,998],"priority":7}
+POST /v1/jobs/prune {"ids":[2,"3",999]}
 POST /v1/jobs/prune {"queue":"emails","older_than":0}
 GET /v1/jobs/999
 `,
@@ -99,6 +100,7 @@ POST /v1/extend {"leases":[{"id":1,"token":"00000000000000000000000000000001","p
 POST /v1/jobs/cancel {"ids":[1,"two"]}
 POST /v1/jobs/edit {"ids":[1]}
 POST /v1/jobs/prune {"queue":"emails"}
+POST /v1/jobs/prune {"ids":[1],"older_than":0}
 POST /v1/jobs/prune {"state":"waiting","older_than":1}
 GET /v1/queues/nowhere
 PATCH /v1/queues/nowhere {"paused":true}

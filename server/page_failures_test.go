@@ -269,9 +269,9 @@ type elsewhere struct {
 	read func()
 }
 
-func (e *elsewhere) DeleteDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+func (e *elsewhere) DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
 	e.once.Do(e.read)
-	return e.Database.DeleteDead(ctx, ids, until)
+	return e.Database.DeleteEnded(ctx, ids, until)
 }
 
 func TestFailuresAreForThoseWhoMay(t *testing.T) {

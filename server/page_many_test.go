@@ -54,6 +54,12 @@ func TestTickedJobsAreChanged(t *testing.T) {
 			t.Errorf("not ticked, or of another queue: %v", got)
 		}
 
+		_, ask = b.send("/queues/mail/jobs/prune", "state", "cancelled", "which", "ticked", "id", id(waiting[0]), "id", id(waiting[1]))
+		b.changesAll("/queues/mail/jobs/prune", "1 job is deleted.", ask)
+		if got := statesOf(t, db, waiting[:2]); got["deleted"] != 1 || got[dibs.Waiting] != 1 {
+			t.Errorf("only ended jobs are deleted: %v", got)
+		}
+
 		_, ask = b.send("/queues/bad/jobs/requeue", "state", "dead", "which", "ticked", "id", id(dead[0]), "id", id(dead[1]))
 		b.changesAll("/queues/bad/jobs/requeue", "2 jobs wait again.", ask)
 		_, ask = b.send("/queues/bad/jobs/prune", "state", "dead", "which", "ticked", "id", id(dead[2]))

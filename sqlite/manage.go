@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -126,55 +125,39 @@ func (s *session) readEnded(id int64) (*endedJob, error) {
 
 // Requeue puts final jobs back to waiting.
 func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
-	return s.changeEnded(ctx, "requeue", ids, (*session).requeue)
+	return s.RequeueEnded(ctx, ids, time.Time{})
 }
 
-// RequeueDead puts dead jobs back to waiting that died at until or before.
-func (s *Store) RequeueDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
-	return s.changeDead(ctx, "requeue", ids, until, (*session).requeue)
+// RequeueEnded puts jobs back to waiting that ended at until or before.
+func (s *Store) RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	return s.changeEnded(ctx, "requeue", ids, until, (*session).requeue)
 }
 
-// DeleteDead deletes dead jobs that died at until or before.
-func (s *Store) DeleteDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
-	return s.changeDead(ctx, "delete", ids, until, func(tx *session, id int64, j *endedJob) error {
+// DeleteEnded deletes jobs that ended at until or before.
+func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	return s.changeEnded(ctx, "delete", ids, until, func(tx *session, id int64, j *endedJob) error {
 		tx.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
 		_, err := tx.exec("remove_finished", id)
 		return err
 	})
 }
 
-func (s *Store) changeDead(ctx context.Context, name string, ids []int64, until time.Time, change func(*session, int64, *endedJob) error) ([]int64, error) {
+// changeEnded changes those of the jobs that ended at until or before, or whenever they ended if it is zero, and
+// returns their ids.
+func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, change func(*session, int64, *endedJob) error) (done []int64, err error) {
 	if err := checks.Until(until); err != nil {
 		return nil, err
 	}
-	return s.changeEnded(ctx, name, ids, func(tx *session, id int64, j *endedJob) error {
-		if j.state != dibs.Dead || j.at.After(until) {
-			return errLeft
-		}
-		return change(tx, id, j)
-	})
-}
-
-// errLeft says that a job stays as it is.
-var errLeft = errors.New("the job is left alone")
-
-// changeEnded changes those of the jobs that have ended, and returns their ids.
-func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, change func(*session, int64, *endedJob) error) (done []int64, err error) {
 	if err := checks.IDs(ids); err != nil {
 		return nil, err
 	}
 	err = s.write(ctx, name, func(tx *session) (err error) {
 		done, err = tx.changeEach(ids, func(id int64) (bool, error) {
 			j, err := tx.readEnded(id)
-			if err != nil || j == nil {
+			if err != nil || j == nil || !until.IsZero() && j.at.After(until) {
 				return false, err
 			}
-			if err := change(tx, id, j); errors.Is(err, errLeft) {
-				return false, nil
-			} else if err != nil {
-				return false, err
-			}
-			return true, nil
+			return true, change(tx, id, j)
 		})
 		return err
 	})

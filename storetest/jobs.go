@@ -23,8 +23,8 @@ var jobsCases = []oneCase{
 	{"running and final jobs are not edited", editOnlyWaiting},
 	{"prune deletes by queue, state and age", pruneNarrowed},
 	{"prune leaves what is not final", pruneOnlyFinal},
-	{"dead jobs are deleted as they were listed, and counted no more", deleteDead},
-	{"dead jobs are put back as they were listed", requeueDead},
+	{"jobs that have ended are deleted as they were listed, and counted no more", deleteEnded},
+	{"jobs that have ended are put back as they were listed", requeueEnded},
 	{"a job is deleted or put back, never both", deleteOrRequeue},
 }
 
@@ -235,61 +235,78 @@ func pruneOnlyFinal(t *test) {
 	}
 }
 
-func deleteDead(t *test) {
+func deleteEnded(t *test) {
 	waiting := t.enqueue(grouped("g"), grouped("g"))
-	t.enqueue(wideJobs("q", 5, false)...)
-	jobs := t.claim(dibs.ClaimRequest{Queue: "q", N: 5})
+	t.enqueue(wideJobs("q", 6, false)...)
+	jobs := t.claim(dibs.ClaimRequest{Queue: "q", N: 6})
 	t.finish(jobs[0].Lease().Complete([]byte("1")), jobs[1].Lease().Die("e"), jobs[2].Lease().Cancel("e"))
-	until := t.get(jobs[1].ID).FinishedAt
+	first, until := t.endOf(ids(jobs[:3])...)
 	t.waitUntilTime(until)
 	t.finish(jobs[4].Lease().Die("later"))
+	later := t.get(jobs[4].ID).FinishedAt
+	t.waitUntilTime(later)
+	t.finish(jobs[5].Lease().Complete(nil))
 	all := append(ids(jobs), waiting...)
 	for _, x := range []struct {
 		until time.Time
 		gone  []int64
-	}{{until.Add(-time.Microsecond), nil}, {until, all[1:2]}, {until.Add(time.Hour), all[4:5]}} {
-		deleted, err := t.db.DeleteDead(t.ctx, append(all, all[0], 1<<50), x.until)
+	}{{first.Add(-time.Microsecond), nil}, {until, all[:3]}, {later, all[4:5]}, {time.Time{}, all[5:6]}} {
+		deleted, err := t.db.DeleteEnded(t.ctx, append(all, all[0], 1<<50), x.until)
 		t.must(err)
 		sameIDs(t, "deleted", deleted, x.gone)
 		for _, id := range x.gone {
 			t.expectGone(id)
 		}
+		t.expectCounts()
 	}
-	t.inState(dibs.Completed, all[0])
-	t.inState(dibs.Cancelled, all[2])
 	t.inState(dibs.Running, all[3])
 	t.inState(dibs.Waiting, waiting[0])
 	t.inState(dibs.Blocked, waiting[1])
-	t.expectCounts()
-	deleted, err := t.db.DeleteDead(t.ctx, nil, until)
+	deleted, err := t.db.DeleteEnded(t.ctx, nil, until)
 	t.must(err)
 	sameIDs(t, "deleted of none", deleted, nil)
-	_, err = t.db.DeleteDead(t.ctx, []int64{0}, until)
+	_, err = t.db.DeleteEnded(t.ctx, []int64{0}, until)
 	invalid(t, err, "ids[0]")
-	_, err = t.db.DeleteDead(t.ctx, all, time.Time{})
+	_, err = t.db.DeleteEnded(t.ctx, all, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
 	invalid(t, err, "until")
 }
 
-// A job that was listed as dead, put back by somebody else and done since, does not run again.
-func requeueDead(t *test) {
+// A job that was listed as ended, put back by somebody else and done since, does not run again.
+func requeueEnded(t *test) {
 	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: 4})
 	t.finish(jobs[0].Lease().Die("e"), jobs[1].Lease().Die("e"), jobs[2].Lease().Die("e"), jobs[3].Lease().Complete(nil))
-	until := t.get(all[0]).FinishedAt
+	_, until := t.endOf(all...)
 	t.waitUntilTime(until)
 	_, err := t.db.Requeue(t.ctx, all[1:3])
 	t.must(err)
 	again := t.claim(dibs.ClaimRequest{N: 2})
 	t.finish(again[0].Lease().Complete(nil), again[1].Lease().Die("anew"))
-	back, err := t.db.RequeueDead(t.ctx, all, until)
+	back, err := t.db.RequeueEnded(t.ctx, all, until)
 	t.must(err)
-	sameIDs(t, "put back", back, all[:1])
-	t.inState(dibs.Waiting, all[0])
-	t.inState(dibs.Completed, again[0].ID, all[3])
+	sameIDs(t, "put back", back, []int64{all[0], all[3]})
+	t.inState(dibs.Waiting, all[0], all[3])
+	t.inState(dibs.Completed, again[0].ID)
 	t.inState(dibs.Dead, again[1].ID)
 	t.expectCounts()
-	_, err = t.db.RequeueDead(t.ctx, all, time.Time{})
-	invalid(t, err, "until")
+	back, err = t.db.RequeueEnded(t.ctx, all, time.Time{})
+	t.must(err)
+	sameIDs(t, "put back, whenever they ended", back, ids(again))
+}
+
+// endOf is when the first and the last of some jobs have ended.
+func (t *test) endOf(ids ...int64) (first, last time.Time) {
+	t.Helper()
+	for i, id := range ids {
+		at := t.get(id).FinishedAt
+		if i == 0 || at.Before(first) {
+			first = at
+		}
+		if at.After(last) {
+			last = at
+		}
+	}
+	return first, last
 }
 
 func deleteOrRequeue(t *test) {
@@ -303,9 +320,9 @@ func deleteOrRequeue(t *test) {
 	t.runAtOnce(len(done), func(i int) (err error) {
 		db := []dibs.Database{t.db, another}[i/2]
 		for part := range slices.Chunk(all, 20) {
-			change := db.DeleteDead
+			change := db.DeleteEnded
 			if i%2 == 0 {
-				change = db.RequeueDead
+				change = db.RequeueEnded
 			}
 			changed, err := change(t.ctx, part, time.Now().Add(time.Hour))
 			if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 					app: a, selection: &s, db: db, verb: cmd.Name(),
 					words:      changeWords{"cancelled %s", "would cancel %s", "cancelled", "there is no such job, or it has ended"},
 					changeable: func(state dibs.State) bool { return !state.Final() },
-					apply: func(ids []int64) ([]changed, error) {
+					apply: func(ids []int64, _ time.Time) ([]changed, error) {
 						ended, asked, err := db.Cancel(cmd.Context(), ids)
 						return append(changedTo(dibs.Cancelled, ended), changedTo(dibs.Running, asked)...), err
 					},

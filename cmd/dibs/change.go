@@ -7,17 +7,18 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 )
 
-// bulkChange makes a change (cancel, requeue or edit) to the jobs of a selection, batch by batch.
+// bulkChange makes a change (cancel, requeue, edit or prune) to the jobs of a selection, batch by batch.
 type bulkChange struct {
 	*app
 	*selection
 	db         jobTable
-	apply      func(ids []int64) ([]changed, error)
-	changeable func(dibs.State) bool // reports whether a job in that state would be changed
+	apply      func(ids []int64, until time.Time) ([]changed, error) // until is when the last of those that were listed has ended
+	changeable func(dibs.State) bool                                 // reports whether a job in that state would be changed
 	words      changeWords
 	verb       string // the command's verb
 
@@ -80,13 +81,15 @@ func (c *bulkChange) run(ctx context.Context) error {
 }
 
 func (c *bulkChange) batch(ctx context.Context, list []chosen) error {
-	ids := make([]int64, len(list))
+	ids, until := make([]int64, len(list)), time.Time{}
 	for i, j := range list {
-		ids[i] = j.id
+		if ids[i] = j.id; j.finishedAt.After(until) {
+			until = j.finishedAt
+		}
 	}
 	done, err := c.preview(ctx, list)
 	if err == nil && !c.dryRun {
-		done, err = c.apply(ids)
+		done, err = c.apply(ids, until)
 	}
 	if err != nil {
 		return err

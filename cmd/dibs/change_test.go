@@ -32,8 +32,8 @@ func TestDryRunsChangeNothing(t *testing.T) {
 			{[]string{"requeue", "--state", "cancelled", "--queue", "p"}, "would put 1 job back to waiting\n", "[6]"},
 			{[]string{"edit", "5", "--priority", "1"}, "would change 1 job\n", "[5]"},
 			{[]string{"edit", "--queue", "q", "--priority", "1"}, "would change 2 jobs\n", "[5 4]"},
-			{[]string{"prune", "--older-than", "0s", "--queue", "p"}, "would delete 1 finished job\n", "[6]"},
-			{[]string{"prune", "--older-than", "1h", "--state", "cancelled"}, "would delete 0 finished jobs\n", "[]"},
+			{[]string{"prune", "--older-than", "0s", "--queue", "p"}, "would delete 1 job\n", "[6]"},
+			{[]string{"prune", "--older-than", "1h", "--state", "cancelled"}, "would delete 0 jobs\n", "[]"},
 		} {
 			args := append(test.args, "--dry-run")
 			if got := c.ok(args...); got != test.text {

@@ -64,6 +64,39 @@ func TestFailuresAreGroupedAndPutBack(t *testing.T) {
 	})
 }
 
+// Dead jobs are deleted by what they died of, by their kind or by their ids, and all others stay.
+func TestPruneSelectsAsRequeueDoes(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.failJobs("mails", "send", "no such user: 1", "no such user: 2", "refused")
+		c.failJobs("mails", "other", "no such user: 3")
+		c.failJobs("index", "send", "no such user: 4", "refused")
+		c.ok("enqueue", "mails", "1", "--kind", "send")
+		if got := c.ok("prune", "--error", "such user", "--kind", "send", "--dry-run"); got != "would delete 3 jobs\n" {
+			t.Error(got)
+		}
+		if got := c.ok("prune", "--error", "such user", "--kind", "send", "--older-than", "1h"); got != "deleted 0 jobs\n" {
+			t.Error(got)
+		}
+		if got := c.ok("prune", "--error", "such user", "--kind", "send", "--queue", "mails", "--state", "dead"); got != "deleted 2 jobs\n" {
+			t.Error(got)
+		}
+		if got := c.ok("prune", "3", "4"); got != "deleted 2 jobs\n" {
+			t.Error(got)
+		}
+		c.fails(exitNotFound, "deleted 0 jobs\n", []string{"prune", "7"}, "job 7 was not deleted: it is waiting")
+		c.fails(exitNotFound, "deleted 0 jobs\n", []string{"prune", "3"}, "job 3 was not deleted: there is no such job")
+		c.fails(exitUsage, "", []string{"prune"}, "which jobs? give ids")
+		c.fails(exitUsage, "", []string{"prune", "5", "--older-than", "1h"}, "either ids or --older-than")
+		c.fails(exitUsage, "", []string{"prune", "--state", "dead"}, "jobs of all queues")
+		if got := c.ok("prune", "--worker", "w", "--json"); strings.Count(got, `{"id":`) != 2 {
+			t.Error(got)
+		}
+		if got := c.ok("ls", "--all", "--json"); strings.Count(got, `"kind"`) != 1 {
+			t.Error(got)
+		}
+	})
+}
+
 // A queue in which many jobs have died hides no other queue, and what was not read is said.
 func TestFailuresOfOneQueueHideNoOther(t *testing.T) {
 	onEach(t, func(c *cli) {

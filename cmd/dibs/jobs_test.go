@@ -227,7 +227,7 @@ func TestPruneJobs(t *testing.T) {
 		c.feed("1\n2\n3\n", "enqueue", "q", "--lines")
 		c.ok("enqueue", "p")
 		c.ok("cancel", "1", "2", "4")
-		if got := c.ok("prune", "--older-than", "1h"); got != "deleted 0 finished jobs\n" {
+		if got := c.ok("prune", "--older-than", "1h"); got != "deleted 0 jobs\n" {
 			c.t.Errorf("dibs prune writes %q", got)
 		}
 		c.has(c.row(c.ok("prune", "--older-than", "0s", "--queue", "q", "--state", "cancelled", "--json")), object{"pruned": 2})

@@ -2,100 +2,89 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/spf13/cobra"
 )
 
 func newPruneCmd(a *app) *cobra.Command {
-	var queue, state string
+	s := selection{ended: true}
 	var olderThan durationFlag
-	var dryRun bool
 	cmd := &cobra.Command{
-		Use:   "prune --older-than DURATION [flags]",
-		Short: "Delete old finished jobs",
-		Long: `Delete jobs that ended (completed, dead or cancelled) longer ago than --older-than. Workers do
-so by themselves once a queue's --keep-completed, --keep-dead or --keep-cancelled
-time is over; this is for doing it earlier.
+		Use:   "prune --older-than DURATION [flags] | prune ID... | prune --error TEXT [flags]",
+		Short: "Delete finished jobs",
+		Long: `Delete jobs that have ended (completed, dead or cancelled): those that ended longer ago than
+--older-than, those with the ids, or those that the flags describe. Workers delete old ones by
+themselves once a queue's --keep-completed, --keep-dead or --keep-cancelled time is over.
 
---dry-run reads all finished jobs, and goes by this machine's clock.`,
+Jobs that have not ended, and unknown ids, are reported with exit code 5.
+The id '-' reads ids from stdin, 10,000 at a time.
+
+With --kind, --group, --worker or --error it reads the jobs first and then deletes those, as
+'requeue' does; what others have put back meanwhile stays. --older-than then goes by this
+machine's clock, as it does with --dry-run.`,
 		Example: `  dibs prune --older-than 1h --state completed
-  dibs prune --older-than 0s --queue test`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx := cmd.Context()
-			return a.withExistingDatabase(ctx, func(db dibs.Database) error {
-				if err := checkQueue(ctx, db, queue); err != nil {
+  dibs prune --state dead --queue emails --error 'no such user' --dry-run
+  dibs prune 17 18`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			aged := cmd.Flags().Changed("older-than")
+			switch {
+			case aged && len(args) > 0:
+				return usagef(cmd, "give either ids or --older-than, not both")
+			case s.state != "" && !dibs.State(s.state).Final() || olderThan < 0:
+				return checks.Prune(s.queue, dibs.State(s.state), time.Duration(olderThan))
+			case !aged:
+				if err := s.check(a, cmd, args); err != nil {
 					return err
 				}
-				if dryRun {
-					return a.wouldPrune(ctx, db, queue, dibs.State(state), time.Duration(olderThan))
+			}
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				if aged && !s.dryRun && !s.narrow() {
+					return a.pruneOld(cmd.Context(), db, &s, time.Duration(olderThan))
 				}
-				n, err := db.Prune(ctx, queue, dibs.State(state), time.Duration(olderThan))
-				if err != nil {
-					return err
+				if s.all = s.all || aged; aged { // the age is a confirmation
+					s.before = time.Now().Add(-time.Duration(olderThan))
 				}
-				if a.json {
-					a.tell(struct {
-						Pruned int `json:"pruned"`
-					}{n})
-					return nil
+				c := bulkChange{
+					app: a, selection: &s, db: db, verb: cmd.Name(),
+					words:      changeWords{"deleted %s", "would delete %s", "deleted", "there is no such job, or it has not ended"},
+					changeable: dibs.State.Final,
+					apply: func(ids []int64, until time.Time) ([]changed, error) {
+						done, err := db.DeleteEnded(cmd.Context(), ids, until)
+						return changedTo("", done), err
+					},
 				}
-				a.say("deleted %s", plural(n, "finished job"))
-				return nil
+				return c.run(cmd.Context())
 			})
 		},
 	}
-	f := cmd.Flags()
-	f.Var(&olderThan, "older-than", "least time since the jobs have ended")
-	f.StringVarP(&queue, "queue", "q", "", "only jobs of this `queue`")
-	f.StringVarP(&state, "state", "s", "", "only those `state`: completed, dead or cancelled")
-	f.BoolVar(&dryRun, "dry-run", false, "delete nothing; print how many jobs would go, with --json which ones")
-	if err := cmd.MarkFlagRequired("older-than"); err != nil {
-		panic(err)
-	}
+	cmd.Flags().Var(&olderThan, "older-than", "least time since the jobs have ended")
+	s.addFlags(cmd, "completed, dead, cancelled; default: all")
 	return cmd
 }
 
-// wouldPrune prints what prune would delete.
-func (a *app) wouldPrune(ctx context.Context, db dibs.Database, queue string, state dibs.State, olderThan time.Duration) error {
-	states := []dibs.State{state}
-	switch {
-	case state == "":
-		states = []dibs.State{dibs.Completed, dibs.Dead, dibs.Cancelled}
-	case !state.Final():
-		return &dibs.InvalidError{Field: "state", Reason: fmt.Sprintf("must be completed, dead or cancelled, got %q", state)}
+// narrow reports whether the selection is one that only a list finds.
+func (s *selection) narrow() bool {
+	return s.kind != "" || s.group != "" || s.worker != "" || s.error != ""
+}
+
+// pruneOld deletes the jobs of a queue and state, or of all, that ended long ago. It needs no list.
+func (a *app) pruneOld(ctx context.Context, db dibs.Database, s *selection, olderThan time.Duration) error {
+	if err := checkQueue(ctx, db, s.queue); err != nil {
+		return err
 	}
-	if olderThan < 0 {
-		return &dibs.InvalidError{Field: "older_than", Reason: "must not be negative"}
+	n, err := db.Prune(ctx, s.queue, dibs.State(s.state), olderThan)
+	if err != nil {
+		return err
 	}
-	bar := &progress{}
-	if !a.json {
-		bar = a.progress("jobs", -1)
+	if a.json {
+		a.tell(struct {
+			Pruned int `json:"pruned"`
+		}{n})
+		return nil
 	}
-	defer bar.close()
-	before, n := time.Now().Add(-olderThan), 0
-	for _, state := range states {
-		by := selection{queue: queue, state: string(state)}
-		err := by.eachListed(ctx, db, func(j chosen) error {
-			bar.add(1)
-			if j.finishedAt.After(before) {
-				return nil
-			}
-			if n++; a.json {
-				return a.writeJSON(changed{j.id, j.state})
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if !a.json {
-		bar.clear()
-		a.say("would delete %s", plural(n, "finished job"))
-	}
+	a.say("deleted %s", plural(n, "job"))
 	return nil
 }

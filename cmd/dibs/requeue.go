@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/dibs-queue/dibs"
 	"github.com/spf13/cobra"
 )
@@ -33,7 +35,11 @@ With --table, rows are put back that are dead by the side table alone (--state d
 					app: a, selection: &s, db: db, verb: cmd.Name(),
 					words:      changeWords{"put %s back to waiting", "would put %s back to waiting", "put back", "there is no such job, or it has not ended"},
 					changeable: func(s dibs.State) bool { return s.Final() && (a.adopted == nil || s == dibs.Dead) },
-					apply: func(ids []int64) ([]changed, error) {
+					apply: func(ids []int64, until time.Time) ([]changed, error) {
+						if own, ok := db.(dibs.Admin); ok { // what was done again since it was listed stays as it is
+							done, err := own.RequeueEnded(cmd.Context(), ids, until)
+							return changedTo("", done), err
+						}
 						done, err := db.Requeue(cmd.Context(), ids)
 						return changedTo("", done), err
 					},

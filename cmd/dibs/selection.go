@@ -16,6 +16,9 @@ import (
 type selection struct {
 	queue, kind, group, state, worker, error string
 
+	ended  bool      // without a state, select jobs in all final states
+	before time.Time // if not zero, only jobs that ended before
+
 	all    bool     // --all: confirms a change in all queues
 	dryRun bool     // --dry-run: change nothing
 	args   []string // the ids
@@ -30,7 +33,7 @@ func (s *selection) addFlags(cmd *cobra.Command, states string) {
 	f.StringVarP(&s.worker, "worker", "w", "", "all jobs that this `worker` claimed last")
 	f.StringVar(&s.error, "error", "", "all jobs with this `text` in their last error")
 	f.BoolVar(&s.all, "all", false, "confirm a change in all queues; needed with --state alone")
-	f.BoolVar(&s.dryRun, "dry-run", false, "change nothing; print how many jobs would change, with --json which ones")
+	f.BoolVar(&s.dryRun, "dry-run", false, "change nothing; print how many jobs would, with --json which ones")
 }
 
 // check refuses ids together with flags, neither of them, and all jobs of all queues if
@@ -112,21 +115,26 @@ func (s *selection) eachListed(ctx context.Context, db jobTable, add func(chosen
 			}
 		}()
 	}
-	by := dibs.Filter{Queue: s.queue, Kind: s.kind, Group: s.group, State: dibs.State(s.state), Worker: s.worker, Error: s.error, Limit: 1000}
-	for {
-		page, err := db.List(ctx, by)
-		if err != nil {
-			return err
-		}
-		for _, j := range page.Jobs {
-			if err := add(chosen{j.ID, j.State, j.FinishedAt}); err != nil {
+	states := []dibs.State{dibs.State(s.state)}
+	if s.ended && s.state == "" {
+		states = []dibs.State{dibs.Completed, dibs.Dead, dibs.Cancelled}
+	}
+	for _, state := range states {
+		by := dibs.Filter{Queue: s.queue, Kind: s.kind, Group: s.group, State: state, Worker: s.worker, Error: s.error, FinishedBefore: s.before, Limit: 1000}
+		for more := true; more; more = by.After != "" {
+			page, err := db.List(ctx, by)
+			if err != nil {
 				return err
 			}
-		}
-		if by.After = page.Next; by.After == "" {
-			return nil
+			for _, j := range page.Jobs {
+				if err := add(chosen{j.ID, j.State, j.FinishedAt}); err != nil {
+					return err
+				}
+			}
+			by.After = page.Next
 		}
 	}
+	return nil
 }
 
 // eachNamed reads ids from the arguments, and from stdin at the argument "-". It finds a

@@ -70,11 +70,11 @@ func (t shownTable) Edit(context.Context, []int64, dibs.Edit) ([]int64, error) {
 	return nil, t.cannot("change rows with SQL")
 }
 
-func (t shownTable) DeleteDead(context.Context, []int64, time.Time) ([]int64, error) {
+func (t shownTable) DeleteEnded(context.Context, []int64, time.Time) ([]int64, error) {
 	return nil, t.cannot("delete rows with SQL")
 }
 
-func (t shownTable) RequeueDead(context.Context, []int64, time.Time) ([]int64, error) {
+func (t shownTable) RequeueEnded(context.Context, []int64, time.Time) ([]int64, error) {
 	return nil, t.cannot("its failures are not grouped")
 }
 

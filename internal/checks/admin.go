@@ -127,13 +127,8 @@ func Backlogs(queue, after string) error {
 	return first(Name("queue", queue), optionalName("after", after))
 }
 
-// Until checks when jobs have died at the latest.
-func Until(t time.Time) error {
-	if t.IsZero() {
-		return invalid("until", "is missing")
-	}
-	return listTime("until", t)
-}
+// Until checks when jobs have ended at the latest, if that matters.
+func Until(t time.Time) error { return listTime("until", t) }
 
 // Edit checks a change to waiting jobs.
 func Edit(ids []int64, e dibs.Edit) error {

@@ -28,8 +28,8 @@ func (p *Page) actions() map[string]action {
 		"/schedules/{name}/pause":   p.pauseSchedule(true),
 		"/schedules/{name}/resume":  p.pauseSchedule(false),
 		"/schedules/{name}/run-now": p.runSchedule,
-		"/failures/requeue":         p.changeFailures(requeueFailures),
-		"/failures/prune":           p.changeFailures(pruneFailures),
+		"/failures/requeue":         p.changeFailures(requeueEnded),
+		"/failures/prune":           p.changeFailures(deleteEnded),
 	}
 	for _, word := range listVerbs {
 		list["/queues/{queue}/jobs/"+word] = p.changeListed(word)

@@ -23,12 +23,12 @@ type bulkChange struct {
 }
 
 var (
-	requeueFailures = bulkChange{
-		Verb: "requeue", Do: "Put back to waiting", Button: "Put back", One: "waits again", Many: "wait again", run: dibs.Admin.RequeueDead,
+	requeueEnded = bulkChange{
+		Verb: "requeue", Do: "Put back to waiting", Button: "Put back", One: "waits again", Many: "wait again", run: dibs.Admin.RequeueEnded,
 		Says: "They are due at once, with all their attempts allowed again, and keep their history.",
 	}
-	pruneFailures = bulkChange{
-		Verb: "prune", Do: "Delete", Button: "Delete", One: "is deleted", Many: "are deleted", Danger: true, run: dibs.Admin.DeleteDead,
+	deleteEnded = bulkChange{
+		Verb: "prune", Do: "Delete", Button: "Delete", One: "is deleted", Many: "are deleted", Danger: true, run: dibs.Admin.DeleteEnded,
 		Says: "They are deleted for good, with their payloads and errors.",
 	}
 )

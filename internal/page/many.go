@@ -16,10 +16,8 @@ import (
 // changesOf are the changes of many jobs that a list offers of jobs in a state, or of those whose time has not come.
 func changesOf(state dibs.State, scheduled bool) []bulkChange {
 	switch {
-	case state == dibs.Dead:
-		return []bulkChange{requeueFailures, pruneFailures}
 	case state.Final():
-		return []bulkChange{requeueEnded}
+		return []bulkChange{requeueEnded, deleteEnded}
 	case scheduled:
 		return []bulkChange{cancelJobs, startJobs}
 	}
@@ -44,17 +42,10 @@ var (
 			return db.Edit(ctx, ids, dibs.Edit{RunAt: &past})
 		},
 	}
-	requeueEnded = bulkChange{
-		Verb: requeueFailures.Verb, Do: requeueFailures.Do, Button: requeueFailures.Button,
-		One: requeueFailures.One, Many: requeueFailures.Many, Says: requeueFailures.Says,
-		run: func(db dibs.Admin, ctx context.Context, ids []int64, _ time.Time) ([]int64, error) {
-			return db.Requeue(ctx, ids)
-		},
-	}
 )
 
 // listVerbs are the verbs of all changes that lists offer.
-var listVerbs = []string{cancelJobs.Verb, startJobs.Verb, requeueEnded.Verb, pruneFailures.Verb}
+var listVerbs = []string{cancelJobs.Verb, startJobs.Verb, requeueEnded.Verb, deleteEnded.Verb}
 
 // listView is the question for jobs of a list: those that somebody has ticked, or all of the list.
 type listView struct {

@@ -1,5 +1,5 @@
--- Purpose: delete some dead jobs.
--- Parameters: $1 ids; $2 only those that died then or before.
+-- Purpose: delete some finished jobs.
+-- Parameters: $1 ids; $2 null, or only jobs that ended then or before.
 -- Columns out: id, queue.
 -- Concurrency: rows that are just being requeued or deleted are skipped. The others are locked in
 --   the order of their ids.
@@ -8,18 +8,22 @@ with gone as (
     where id = any (array(
         select o.id
         from dibs.finished o
-        where o.id = any ($1::bigint[]) and case when o.state = 'dead' then o.finished_at <= $2 end
+        where o.id = any ($1::bigint[]) and ($2::timestamptz is null or o.finished_at <= $2)
         order by o.id
         for update skip locked
     ))
-    returning queue, id, payload
+    returning queue, state, id, payload
 ), unneeded as (
     delete from dibs.payload p
     using gone g
     where g.payload is null and p.id = any (array[g.id])
 ), counted as (
-    insert into dibs.tally (queue, dead)
-    select queue, - count(*)
+    insert into dibs.tally (queue, completed, dead, cancelled)
+    select
+        queue,
+        - nullif(count(*) filter (where state = 'completed'), 0),
+        - nullif(count(*) filter (where state = 'dead'), 0),
+        - nullif(count(*) filter (where state = 'cancelled'), 0)
     from gone
     group by queue
 )

@@ -1,5 +1,5 @@
 -- Purpose: put finished jobs back to waiting, due now, all attempts allowed again.
--- Parameters: $1 ids; $2 null, or only dead jobs that died then or before.
+-- Parameters: $1 ids; $2 null, or only jobs that ended then or before.
 -- Columns out: id, queue.
 -- Concurrency: only one caller can delete a row and insert it again. A job does not get a
 --   unique key back that another job holds, or that it held only until it was claimed. If
@@ -10,7 +10,7 @@ with clock as materialized (
     where pg_current_xact_id() is not null
 ), gone as (
     delete from dibs.finished
-    where id = any ($1::bigint[]) and ($2::timestamptz is null or (state = 'dead' and finished_at <= $2))
+    where id = any ($1::bigint[]) and ($2::timestamptz is null or finished_at <= $2)
     returning *
 ), ranked as (
     select h.*, row_number() over (partition by queue, unique_key, may_hold order by id) as nth
