@@ -117,7 +117,7 @@ func TestFailuresAreGroupedAndPutBackOrDeleted(t *testing.T) {
 		lookup := die(t, db, "mail", "welcome", "451 lookup failed\nfor customer %d", 2)
 		elsewhere := die(t, db, "web", "welcome", "dial tcp 10.0.0.%d:25: connection refused", 1)
 		b := newBrowser(t, serve(t, db))
-		text := b.sees("/failures", "dial tcp …: connection refused", "… lookup failed", "letter", `class="sparks"`, fmt.Sprintf(`href="./jobs/%d"`, refused[6]))
+		text := b.sees("/failures", "dial tcp …: connection refused", "451 lookup failed", "dial tcp 10.0.0.6:25: connection refused</small>", "letter", `class="sparks"`, fmt.Sprintf(`href="./jobs/%d"`, refused[6]))
 		if n := strings.Count(text, "<tr>"); n != 5 {
 			t.Errorf("there are %d rows, with the head:\n%s", n, text)
 		}
@@ -146,12 +146,12 @@ func TestFailuresAreGroupedAndPutBackOrDeleted(t *testing.T) {
 		if got := statesOf(t, db, append(append(append(other, lookup...), elsewhere...), late...)); got[dibs.Dead] != 7 {
 			t.Errorf("jobs of other groups, or that died later: %v", got)
 		}
-		_, ask = b.send("/failures/prune", group("mail", "welcome", "… lookup failed\nfor customer …")...)
+		_, ask = b.send("/failures/prune", group("mail", "welcome", "451 lookup failed\nfor customer …")...)
 		b.changesAll("/failures/prune", "2 jobs are deleted.", ask)
 		if got := statesOf(t, db, lookup); got["deleted"] != 2 {
 			t.Errorf("deleted: %v", got)
 		}
-		if status, page := b.send("/failures/prune", group("mail", "welcome", "… lookup failed\nfor customer …")...); status != http.StatusConflict {
+		if status, page := b.send("/failures/prune", group("mail", "welcome", "451 lookup failed\nfor customer …")...); status != http.StatusConflict {
 			t.Errorf("a group without jobs: %d %s", status, page)
 		}
 		for _, bad := range [][]string{

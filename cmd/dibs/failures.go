@@ -18,15 +18,16 @@ func newFailuresCmd(a *app) *cobra.Command {
 		Use:   "failures [QUEUE]",
 		Short: "Group dead jobs by what killed them",
 		Long: `Group the last dead jobs of all queues, or of one: jobs of the same queue and kind, whose last
-errors differ only in numbers, ids, dates, addresses and quoted texts, are one line. The
-group of the job that died last comes first.
+errors differ only in numbers, ids, dates, addresses and quoted texts, are one line. Codes of
+HTTP, SMTP, SQL and the like stay (404, 550 5.1.1, SQLSTATE 23505). The group of the job that
+died last comes first.
 
 It reads the last dead jobs of each queue, up to --limit. Of many queues with many dead jobs it
 reads fewer of each, 20,000 in all. Where it has not read all, it says so.
 
   JOBS         how many of the jobs that it read; with a + where it has not read all
   FIRST, LAST  when the first and the last of them died
-  ERROR        their last error, with … for what differs
+  ERROR        their last error, with … for what differs; beneath it, that of the last job, whole
 
 Below the table stand the commands that show the group of the first line and put its jobs back.
 They select by the longest text of its errors, so other errors with that text belong to them too;
@@ -78,15 +79,7 @@ func (a *app) failures(ctx context.Context, db dibs.Database, queue string, limi
 		fmt.Fprintln(a.stdout, "no dead jobs")
 		return nil
 	}
-	t := a.tableOf("#JOBS", "QUEUE", "KIND", "FIRST", "LAST", "ERROR")
-	for _, g := range groups {
-		jobs := count(int64(g.Count))
-		if g.Some() {
-			jobs += "+"
-		}
-		t.AppendRow([]any{jobs, a.cell(g.Queue, 20), a.cell(g.Kind, 20), since(now, g.First), since(now, g.Last), a.cell(g.Fingerprint, 80)})
-	}
-	t.Render()
+	a.printGroups(groups, now)
 	partly := sample.Partly()
 	for _, name := range partly[:min(len(partly), mostPartly)] {
 		r := sample.Queues[name]
@@ -99,6 +92,29 @@ func (a *app) failures(ctx context.Context, db dibs.Database, queue string, limi
 		fmt.Fprintln(a.stdout, a.paint(faint, next))
 	}
 	return nil
+}
+
+// printGroups prints a line for each group and, beneath it, the last of its errors whole, where that says more.
+func (a *app) printGroups(groups []*failures.Group, now time.Time) {
+	t := a.tableOf("#JOBS", "QUEUE", "KIND", "FIRST", "LAST", "ERROR")
+	for _, g := range groups {
+		jobs := count(int64(g.Count))
+		if g.Some() {
+			jobs += "+"
+		}
+		t.AppendRow([]any{jobs, a.cell(g.Queue, 20), a.cell(g.Kind, 20), since(now, g.First), since(now, g.Last), a.cell(g.Fingerprint, 80)})
+	}
+	t.SetOutputMirror(nil)
+	for i, line := range strings.Split(t.Render(), "\n") {
+		fmt.Fprintln(a.stdout, line)
+		if i == 0 { // the heading
+			continue
+		}
+		g := groups[i-1]
+		if whole := printable(strings.TrimSpace(g.Example)); whole != printable(g.Fingerprint) {
+			fmt.Fprintln(a.stdout, "    "+a.paint(faint, whole))
+		}
+	}
 }
 
 // mostPartly is how many queues are named of which not all dead jobs were read.

@@ -30,7 +30,7 @@ func TestFailuresAreGroupedAndPutBack(t *testing.T) {
 		c.failJobs("mails", "it's a kind", "dial 10.0.0.1:25: it's $(refused) `x` \\ \"y\" at 5", "dial 10.0.0.2:25: it's $(refused) `x` \\ \"z\" at 7")
 		c.failJobs("index", "send", "no such user: 3", "\x1b[31mevil\u202e 7")
 		out := c.ok("failures")
-		if strings.ContainsAny(out, "\x1b\u202e") || !strings.Contains(out, "no such user: …") || strings.Count(out, "\n") != 1+4+3 {
+		if strings.ContainsAny(out, "\x1b\u202e") || !strings.Contains(out, "no such user: …") || strings.Count(out, "\n") != 1+2*4+3 || !strings.Contains(out, "\n    dial 10.0.0.2:25: it's $(refused) `x` \\ \"z\" at 7\n") {
 			t.Errorf("it writes %q", out)
 		}
 		groups := c.rows(c.ok("failures", "mails", "--json"))

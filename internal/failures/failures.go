@@ -85,8 +85,8 @@ const (
 	mostTail = 60
 )
 
-// Fingerprint is an error's text without what differs from one failure to the next: numbers, ids,
-// dates, addresses, quoted texts. Each stretch of the text between two gaps is a part of the error.
+// Fingerprint is an error's text without what differs from one failure to the next: numbers other than
+// codes of protocols, ids, dates, addresses, quoted texts. Each stretch of the text between two gaps is a part of the error.
 func Fingerprint(text string) string {
 	runes := []rune(strings.ToValidUTF8(text, "\uFFFD"))
 	var out []rune
@@ -95,6 +95,7 @@ func Fingerprint(text string) string {
 			out = append(out, []rune(gap)...)
 		}
 	}
+	from, to, code := 0, 0, false // the last word, and whether it was a code
 	for i := 0; i < len(runes); {
 		before := rune(0)
 		if i > 0 {
@@ -117,11 +118,17 @@ func Fingerprint(text string) string {
 			continue
 		}
 		n := wordLen(runes[i:])
-		if word := runes[i : i+n]; opaque(word) {
+		word := runes[i : i+n]
+		code = isCode(word, placeAt(runes, i, from, to, code))
+		switch {
+		case code:
+			out = append(out, word...)
+		case opaque(word):
 			hide()
-		} else {
+		default:
 			out = appendWithoutNumbers(out, word)
 		}
+		from, to = i, i+n
 		i += n
 	}
 	if len(out) > mostHead+mostTail {

@@ -21,9 +21,9 @@ func TestErrorsThatDifferInNumbersAreAlike(t *testing.T) {
 		"order … not found":                                {"order 8f14e45f-ceea-467f-9a3b-0d5a2f1c7e11 not found", "order 0xc000123abc not found", "order 7 not found", "order deadbeef01 not found", "order 01HF3K8ZQ4T6Y9X0ABCD not found"},
 		"after … at …":                                     {"after 300ms at 2026-11-23T10:00:00Z", "after 1m30s at 2026-11-23T10:00:00.123456+01:00", "after 2s at 2026-11-23"},
 		"mail to … bounced":                                {"mail to ann@example.com bounced", "mail to b.c-d@mail.example.org bounced"},
-		"job…, worker-…: db-….internal: SQLSTATE …":        {"job42, worker-1: db-7.internal: SQLSTATE 42601", "job1, worker-23: db-12.internal: SQLSTATE 23505"},
+		"job…, worker-…: db-….internal: SQLSTATE 42601":    {"job42, worker-1: db-7.internal: SQLSTATE 42601", "job1, worker-23: db-12.internal: SQLSTATE 42601"},
 		"panic: runtime error: index out of range […]":     {"panic: runtime error: index out of range [5]", "panic: runtime error: index out of range [77]"},
-		"exit status …: Traceback (most recent call last)": {"exit status 1: Traceback (most recent call last)"},
+		"exit status 1: Traceback (most recent call last)": {"exit status 1: Traceback (most recent call last)"},
 		"":                     {"", "  ", "\n"},
 		"x509: unknown":        {},
 		"connection refused":   {"connection refused"},
@@ -33,6 +33,37 @@ func TestErrorsThatDifferInNumbersAreAlike(t *testing.T) {
 			if got := Fingerprint(text); got != want {
 				t.Errorf("%q: got %q, want %q", text, got, want)
 			}
+		}
+	}
+}
+
+// The short numbers by which protocols say what is wrong stay, and nothing else that looks like them.
+func TestCodesOfProtocolsStay(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"550 5.1.1 <ann@example.com>: no such user 7":                                "550 5.1.1 <…>: no such user …",
+		"smtp: 550-5.7.26 from 10.0.0.1 refused":                                     "smtp: 550-5.7.26 from … refused",
+		"rcpt to: 421 4.7.0 try again in 300 s":                                      "rcpt to: 421 4.7.0 try again in … s",
+		"first\n452 4.2.2 mailbox 1234 full":                                         "first\n452 4.2.2 mailbox … full",
+		"POST https://api.example.com/v1/orders: 500 Internal Server Error":          "POST https://api.example.com/v…/orders: 500 Internal Server Error",
+		"unexpected status 404 for order 404404":                                     "unexpected status 404 for order …",
+		"HTTP 503 after 200 ms":                                                      "HTTP 503 after … ms",
+		"HTTP/1.1 429 Too Many Requests, retry after 30":                             "HTTP/1.1 429 Too Many Requests, retry after …",
+		"status code: 502, request 8f14e45f-ceea-467f-9a3b-0d5a2f1c7e11":             "status code: 502, request …",
+		"status=409 job=17":                                                          "status=409 job=…",
+		"code:404 id:404":                                                            "code:404 id:…",
+		"the server returned 410":                                                    "the server returned 410",
+		`ERROR: duplicate key value violates "a_key" (SQLSTATE 23505)`:               `ERROR: duplicate key value violates "…" (SQLSTATE 23505)`,
+		"SQLSTATE[42P01]: undefined table":                                           "SQLSTATE[42P01]: undefined table",
+		"Error 1062 (23000): Duplicate entry '7' for key 3":                          "Error 1062 (23000): Duplicate entry '…' for key …",
+		"errno 111, exit code 137, signal 9":                                         "errno 111, exit code 137, signal 9",
+		"order 550 has 404 items of 500":                                             "order … has … items of …",
+		"customer: 55012 in 5.1.1 of 12":                                             "customer: … in … of …",
+		"returned 450000 rows, with 17 left; errors 12; status 20261123; error 8a5f": "returned … rows, with … left; errors …; status …; error …a…f",
+		"line: 404040, sqlstate 1234567":                                             "line: …, sqlstate …",
+	} {
+		if got := Fingerprint(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
