@@ -155,7 +155,7 @@ type Minute struct {
 // MaxChanges is about how many changes are kept that NoteChange has noted.
 const MaxChanges = 10_000
 
-// Change is something that a person has changed, as by the pages and the API of 'dibs serve'.
+// Change is something that a person has changed, as by the pages and the API of 'dibs serve', or by the command.
 type Change struct {
 	At   time.Time `json:"at"`   // set by the store
 	Who  string    `json:"who"`  // such as the name of a token; empty: somebody without a token

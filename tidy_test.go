@@ -105,7 +105,7 @@ var below = map[string][]string{
 	"internal/words":   {"internal/checks"},
 	"internal/why":     {"", "internal/words"},
 	"internal/page":    {"", "internal/checks", "internal/failures", "internal/why", "internal/wire", "internal/words"},
-	"server":           {"", "internal/checks", "internal/page", "internal/wire"},
+	"server":           {"", "internal/checks", "internal/page", "internal/wire", "internal/words"},
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -15,10 +14,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-const (
-	noteTime = 5 * time.Second // how long an answer waits for its change to be noted
-	notedIDs = 50              // how many ids of jobs a note lists
-)
+// noteTime is how long an answer waits for its change to be noted.
+const noteTime = 5 * time.Second
 
 // noted notes what a call of the API has changed, unless it changed nothing.
 func (s *Server) noted(r *http.Request, did string, n int, what string) {
@@ -37,21 +34,6 @@ func (s *Server) note(r *http.Request, c dibs.Change) {
 	if err := s.db.NoteChange(ctx, c); err != nil && !errors.Is(err, errors.ErrUnsupported) { // an adopted table has only the log
 		s.Log.Warn("a change was not noted in the database", "did", c.Did, "what", c.What, "error", err.Error())
 	}
-}
-
-// jobsNoted names jobs that were changed.
-func jobsNoted(ids []int64) string {
-	texts := make([]string, min(len(ids), notedIDs))
-	for i := range texts {
-		texts[i] = fmt.Sprint(ids[i])
-	}
-	if more := len(ids) - len(texts); more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
-	}
-	if len(ids) == 1 {
-		return "job " + texts[0]
-	}
-	return "jobs " + strings.Join(texts, ", ")
 }
 
 func queueNoted(name string) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
+	"github.com/dibs-queue/dibs/internal/words"
 )
 
 // shown makes jobs fit to be looked at: without the tokens of their leases, with which anybody
@@ -322,7 +323,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.noted(r, "cancel", len(ended)+len(asked), jobsNoted(slices.Concat(ended, asked)))
+	s.noted(r, "cancel", len(ended)+len(asked), words.Jobs(slices.Concat(ended, asked), len(ended)+len(asked)))
 	unknown, err := s.unknown(r, body.IDs, append(list(ended), asked...))
 	if err != nil {
 		return err
@@ -344,7 +345,7 @@ func (s *Server) requeue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.noted(r, "requeue", len(changed), jobsNoted(changed))
+	s.noted(r, "requeue", len(changed), words.Jobs(changed, len(changed)))
 	unknown, err := s.unknown(r, body.IDs, changed)
 	if err != nil {
 		return err
@@ -369,7 +370,7 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.noted(r, "edit", len(changed), withFields(jobsNoted(changed), body))
+	s.noted(r, "edit", len(changed), withFields(words.Jobs(changed, len(changed)), body))
 	unknown, err := s.unknown(r, body.IDs, changed)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
+	"github.com/dibs-queue/dibs/internal/words"
 )
 
 type pruneRequest struct {
@@ -63,7 +64,7 @@ func (s *Server) pruneNamed(w http.ResponseWriter, r *http.Request, body pruneRe
 	if err != nil {
 		return err
 	}
-	s.noted(r, "prune", len(deleted), jobsNoted(deleted))
+	s.noted(r, "prune", len(deleted), words.Jobs(deleted, len(deleted)))
 	unknown, err := s.unknown(r, body.IDs, deleted)
 	if err != nil {
 		return err

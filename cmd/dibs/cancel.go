@@ -30,7 +30,7 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 			}
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				c := bulkChange{
-					app: a, selection: &s, db: db, verb: cmd.Name(),
+					app: a, selection: &s, db: db, cmd: cmd,
 					words:      changeWords{"cancelled %s", "would cancel %s", "cancelled", "there is no such job, or it has ended"},
 					changeable: func(state dibs.State) bool { return !state.Final() },
 					apply: func(ids []int64, _ time.Time) ([]changed, error) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/words"
+	"github.com/spf13/cobra"
 )
 
 // bulkChange makes a change (cancel, requeue, edit or prune) to the jobs of a selection, batch by batch.
@@ -20,13 +22,14 @@ type bulkChange struct {
 	apply      func(ids []int64, until time.Time) ([]changed, error) // until is when the last of those that were listed has ended
 	changeable func(dibs.State) bool                                 // reports whether a job in that state would be changed
 	words      changeWords
-	verb       string // the command's verb
+	cmd        *cobra.Command // its name is the verb
 
 	chosen      int // number of jobs in the finished batches
 	batchesDone int // number of finished batches
 	changed     int
-	stopping    int // number of changed jobs whose workers were asked to stop
-	unchanged   int // number of chosen jobs that were not changed
+	ids         []int64 // some of the changed jobs
+	stopping    int     // number of changed jobs whose workers were asked to stop
+	unchanged   int     // number of chosen jobs that were not changed
 	first       int64
 }
 
@@ -66,6 +69,9 @@ func (c *bulkChange) run(ctx context.Context) error {
 		return c.batch(ctx, list)
 	})
 	bar.close()
+	if !c.dryRun {
+		c.noted(ctx, c.db, c.cmd.Name(), c.changed, withFlags(c.cmd, words.Jobs(c.ids, c.changed)))
+	}
 	if err != nil {
 		return c.withProgress(err)
 	}
@@ -97,6 +103,9 @@ func (c *bulkChange) batch(ctx context.Context, list []chosen) error {
 	hit := make(map[int64]bool, len(done))
 	for _, j := range done {
 		hit[j.ID] = true
+		if c.ids = append(c.ids, j.ID); len(c.ids) > words.MostIDs {
+			c.ids = c.ids[:words.MostIDs]
+		}
 		if j.State == dibs.Running {
 			c.stopping++
 		}
@@ -194,7 +203,7 @@ func (c *bulkChange) confirm(ctx context.Context) error {
 	if n == 0 {
 		return nil
 	}
-	fmt.Fprintf(c.stderr, "%s: all %s %s jobs, of all queues? [y/N] ", c.verb, count(n), c.state)
+	fmt.Fprintf(c.stderr, "%s: all %s %s jobs, of all queues? [y/N] ", c.cmd.Name(), count(n), c.state)
 	answer, err := bufio.NewReader(interruptible(ctx, c.stdin)).ReadString('\n')
 	switch {
 	case ctx.Err() != nil:

@@ -33,6 +33,7 @@ of a SQLite file makes other writers wait while it reads.`,
 					if mended, err = mend(cmd.Context(), db); err != nil {
 						return err
 					}
+					a.noted(cmd.Context(), db, "repair", len(mended), "counts and jobs that were changed with SQL")
 				}
 				findings, err := db.Check(cmd.Context())
 				if err != nil {

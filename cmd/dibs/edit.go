@@ -39,7 +39,7 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 			}
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				c := bulkChange{
-					app: a, selection: &s, db: db, verb: cmd.Name(),
+					app: a, selection: &s, db: db, cmd: cmd,
 					words:      changeWords{"changed %s", "would change %s", "changed", "there is no such job, or it does not wait"},
 					changeable: func(state dibs.State) bool { return state == dibs.Waiting || state == dibs.Blocked },
 					apply: func(ids []int64, _ time.Time) ([]changed, error) {

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/spf13/cobra"
 )
 
@@ -42,13 +42,13 @@ machine's clock, as it does with --dry-run.`,
 			}
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				if aged && !s.dryRun && !s.narrow() {
-					return a.pruneOld(cmd.Context(), db, &s, time.Duration(olderThan))
+					return a.pruneOld(cmd, db, &s, time.Duration(olderThan))
 				}
 				if s.all = s.all || aged; aged { // the age is a confirmation
 					s.before = time.Now().Add(-time.Duration(olderThan))
 				}
 				c := bulkChange{
-					app: a, selection: &s, db: db, verb: cmd.Name(),
+					app: a, selection: &s, db: db, cmd: cmd,
 					words:      changeWords{"deleted %s", "would delete %s", "deleted", "there is no such job, or it has not ended"},
 					changeable: dibs.State.Final,
 					apply: func(ids []int64, until time.Time) ([]changed, error) {
@@ -71,11 +71,13 @@ func (s *selection) narrow() bool {
 }
 
 // pruneOld deletes the jobs of a queue and state, or of all, that ended long ago. It needs no list.
-func (a *app) pruneOld(ctx context.Context, db dibs.Database, s *selection, olderThan time.Duration) error {
+func (a *app) pruneOld(cmd *cobra.Command, db dibs.Database, s *selection, olderThan time.Duration) error {
+	ctx := cmd.Context()
 	if err := checkQueue(ctx, db, s.queue); err != nil {
 		return err
 	}
 	n, err := db.Prune(ctx, s.queue, dibs.State(s.state), olderThan)
+	a.noted(ctx, db, cmd.Name(), n, withFlags(cmd, words.Jobs(nil, n)))
 	if err != nil {
 		return err
 	}

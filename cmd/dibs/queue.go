@@ -47,7 +47,7 @@ A queue is made by its first job. To set one before that, add --create.`,
 				with = a.withDatabase
 			}
 			return with(cmd.Context(), func(db dibs.Database) error {
-				return a.queue(cmd.Context(), db, args[0], &c)
+				return a.queue(cmd, db, args[0], &c)
 			})
 		},
 		ValidArgsFunction: a.completeQueue,
@@ -93,7 +93,8 @@ func (a *app) showQueues(ctx context.Context, db dibs.Database) error {
 }
 
 // queue changes a queue if the flags ask for it, and shows it.
-func (a *app) queue(ctx context.Context, db dibs.Database, name string, c *change) error {
+func (a *app) queue(cmd *cobra.Command, db dibs.Database, name string, c *change) error {
+	ctx := cmd.Context()
 	q, err := find(ctx, db, name, c)
 	if err != nil {
 		return err
@@ -102,6 +103,7 @@ func (a *app) queue(ctx context.Context, db dibs.Database, name string, c *chang
 		if q, err = c.apply(ctx, db, q); err != nil {
 			return err
 		}
+		a.noted(ctx, db, "change", 1, withFlags(cmd, "queue "+q.Name))
 	}
 	groups, err := db.Groups(ctx, q.Name)
 	if err != nil {

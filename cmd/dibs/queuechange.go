@@ -209,6 +209,7 @@ func (a *app) setPaused(paused bool, done string) func(*cobra.Command, []string)
 				if err != nil {
 					return err
 				}
+				a.noted(ctx, db, cmd.Name(), 1, "queue "+name)
 				if a.json {
 					a.tell(wire.QueueOf(q))
 				} else {

@@ -32,7 +32,7 @@ With --table, rows are put back that are dead by the side table alone (--state d
 			}
 			return a.withTable(cmd.Context(), func(db jobTable) error {
 				c := bulkChange{
-					app: a, selection: &s, db: db, verb: cmd.Name(),
+					app: a, selection: &s, db: db, cmd: cmd,
 					words:      changeWords{"put %s back to waiting", "would put %s back to waiting", "put back", "there is no such job, or it has not ended"},
 					changeable: func(s dibs.State) bool { return s.Final() && (a.adopted == nil || s == dibs.Dead) },
 					apply: func(ids []int64, until time.Time) ([]changed, error) {

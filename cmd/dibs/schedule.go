@@ -78,6 +78,7 @@ if it comes twice. An interval is counted from --start, or from now.`,
 				if s, err = db.SetSchedule(cmd.Context(), s); err != nil {
 					return f.typed(cmd, err)
 				}
+				a.noted(cmd.Context(), db, "set", 1, withFlags(cmd, "schedule "+s.Name))
 				return a.showChanged(cmd.Context(), db, s)
 			})
 		},
@@ -113,6 +114,7 @@ func newScheduleSetCmd(a *app) *cobra.Command {
 				if err != nil {
 					return f.typed(cmd, scheduleError("set", err))
 				}
+				a.noted(cmd.Context(), db, "change", 1, withFlags(cmd, "schedule "+s.Name))
 				return a.showChanged(cmd.Context(), db, s)
 			})
 		},
@@ -246,9 +248,11 @@ func newSchedulePauseCmd(a *app, pause bool) *cobra.Command {
 						s.Paused = pause
 						return nil
 					})
-					switch {
-					case err != nil:
+					if err != nil {
 						return scheduleError(verb, err)
+					}
+					a.noted(cmd.Context(), db, verb, 1, "schedule "+name)
+					switch {
 					case a.json:
 						a.tell(wire.ScheduleOf(s))
 					case pause:
@@ -276,12 +280,13 @@ func newScheduleRunCmd(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				e, err := db.RunSchedule(cmd.Context(), args[0])
-				switch {
-				case err != nil:
+				if err != nil {
 					return scheduleError("run", err)
-				case a.json:
+				}
+				a.noted(cmd.Context(), db, "run now", 1, "schedule "+args[0])
+				if a.json {
 					a.tell(e)
-				default:
+				} else {
 					a.say("enqueued job %d", e.ID)
 				}
 				return nil
@@ -305,6 +310,7 @@ func newScheduleRmCmd(a *app) *cobra.Command {
 					if err := db.DeleteSchedule(cmd.Context(), name); err != nil {
 						return scheduleError("delete", err)
 					}
+					a.noted(cmd.Context(), db, "delete", 1, "schedule "+name)
 					if a.json {
 						a.tell(map[string]string{"deleted": name})
 					} else {

@@ -183,8 +183,10 @@ func (m *topModel) pause() {
 	m.question = &question{
 		text: fmt.Sprintf("%s queue %s?", verb, name),
 		yes: m.do(fmt.Sprintf("queue %s %s", name, done), func(ctx context.Context) error {
-			_, err := db.SetQueue(ctx, q.Queue, dibs.QueueChange{Paused: &pause})
-			return err
+			if _, err := db.SetQueue(ctx, q.Queue, dibs.QueueChange{Paused: &pause}); err != nil {
+				return err
+			}
+			return noteChange(ctx, db, verb, 1, "queue "+q.Queue)
 		}),
 	}
 }
@@ -210,7 +212,10 @@ func (m *topModel) requeue() {
 			if err == nil && len(ids) == 0 {
 				return fmt.Errorf("job %d was not dead any more; nothing was changed", job.ID)
 			}
-			return err
+			if err != nil {
+				return err
+			}
+			return noteChange(ctx, m.db, "requeue", len(ids), fmt.Sprint("job ", job.ID))
 		}),
 	}
 }

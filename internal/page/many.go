@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/words"
 )
 
 // changesOf are the changes of many jobs that a list offers of jobs in a state, or of those whose time has not come.
@@ -171,7 +171,7 @@ func (p *Page) changeTicked(r *request, v *listView) (to, done string, err error
 	}
 	changed, err := v.run(p.DB, r.Context(), ids, v.until)
 	v.Changed = len(changed)
-	p.audit(r, v.Verb+" jobs", v.Changed, fmt.Sprint("queue ", v.Queue, ": ", strings.Trim(fmt.Sprint(changed), "[]")))
+	p.audit(r, v.Verb+" jobs", v.Changed, "queue "+v.Queue+": "+words.Jobs(changed, len(changed)))
 	return "/" + v.Back, v.did() + ".", err
 }
 

@@ -169,3 +169,24 @@ func ShellWord(s string) string {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
+
+// MostIDs is how many jobs are named by their ids.
+const MostIDs = 50
+
+// Jobs names n jobs that were changed. ids are all of them, MostIDs at least, or none if they are not known.
+func Jobs(ids []int64, n int) string {
+	if len(ids) == 0 {
+		return "jobs"
+	}
+	texts := make([]string, min(len(ids), MostIDs))
+	for i := range texts {
+		texts[i] = fmt.Sprint(ids[i])
+	}
+	if more := n - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	if n == 1 {
+		return "job " + texts[0]
+	}
+	return "jobs " + strings.Join(texts, ", ")
+}
