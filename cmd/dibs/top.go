@@ -26,7 +26,8 @@ columns are those of 'dibs stats'. Watching takes no locks and slows nobody down
   r              requeue the selected dead job
   esc            back; q  quit
 
-Without a terminal, or with --once, it prints one snapshot and exits.
+Without a terminal, or with --once, it prints one snapshot and exits: all queues, up to 20 running
+and 5 dead jobs, and the commands that list all; with --json up to 200 of each.
 
 With --table it shows what 'dibs stats' can tell of that table, and its running rows; p and
 r do nothing there.`,
@@ -88,11 +89,47 @@ func (a *app) topOnce(ctx context.Context, db jobTable) error {
 			continue
 		}
 		fmt.Fprintf(a.stdout, "\n%s\n", v.tabName(t))
+		rest := a.firstOf(t, &table, s.queues)
 		for _, line := range table.draw(v.app, a.width, -1) {
 			fmt.Fprintln(a.stdout, line)
 		}
+		if rest != "" {
+			fmt.Fprintln(a.stdout, "  "+a.paint(faint, rest))
+		}
 	}
 	return nil
+}
+
+// How many running and dead jobs a snapshot lists.
+const (
+	onceRunning = 20
+	onceDead    = 5
+)
+
+// firstOf leaves a few jobs in a table of jobs, and says how many there are and which command lists them all.
+func (a *app) firstOf(t topTab, table *topTable, queues []dibs.QueueStats) string {
+	most, state, all := onceRunning, dibs.Running, int64(0)
+	for _, q := range queues {
+		if t == tabDead {
+			most, state, all = onceDead, dibs.Dead, all+q.Dead
+		} else {
+			all += q.Running
+		}
+	}
+	if t == tabQueues || len(table.rows) <= most {
+		return ""
+	}
+	all = max(all, int64(len(table.rows)))
+	table.rows = table.rows[:most]
+	rest := fmt.Sprintf("the last %d of %s %s jobs; all: dibs ls", most, count(all), state)
+	if a.table != "" {
+		return rest + " --table " + shellWord(a.table) + " --state " + string(state)
+	}
+	rest += " --state " + string(state)
+	if state == dibs.Dead {
+		rest += "; by error: dibs failures"
+	}
+	return rest
 }
 
 func (a *app) topJSON(s snapshot) topJSON {

@@ -295,6 +295,31 @@ func TestTopKeepsThePictureWhileTheDatabaseIsAway(t *testing.T) {
 	}
 }
 
+// Of running and of dead jobs, a snapshot lists some, with their number and the command that lists all.
+func TestTopOnceListsSomeJobs(t *testing.T) {
+	t.Parallel()
+	db := busy()
+	db.queues[0].Dead, db.queues[0].Running = 50_000, 3
+	for i := range 300 {
+		db.jobs = append(db.jobs, &dibs.RawJob{ID: int64(1000 + i), Queue: "emails", Kind: "k", State: dibs.Dead, FinishedAt: noon})
+	}
+	var out bytes.Buffer
+	if err := newApp(strings.NewReader(""), &out, io.Discard).topOnce(t.Context(), db); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), "\n"); n > 30 {
+		t.Errorf("it writes %d lines:\n%s", n, out.String())
+	}
+	for _, part := range []string{"the last 5 of 50,000 dead jobs; all: dibs ls --state dead; by error: dibs failures\n", "88001", "91190"} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("it is without %q:\n%s", part, out.String())
+		}
+	}
+	if strings.Contains(out.String(), "running jobs;") {
+		t.Errorf("all running jobs are listed:\n%s", out.String())
+	}
+}
+
 func TestTopOnceWritesEverything(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()
