@@ -163,6 +163,9 @@ func (r *run) accept(q *feed, job *RawJob, mayWait bool) {
 		r.lose(old, errSuperseded)
 	}
 	r.held[job.ID] = h
+	if job.Timeout > 0 {
+		h.timeoutAt = time.Now().Add(job.Timeout + timeoutSlack(job.Timeout))
+	}
 	r.lease = h.length
 	r.checkLeasesAt = earliest(r.checkLeasesAt, h.extendAt())
 	r.pace.claimed(job)

@@ -42,7 +42,8 @@ var (
 	// error leaves the job cancelled; one that returns nil has completed it. A handler may also
 	// return ErrCancelled, wrapped with the reason, to cancel its job by itself.
 	ErrCancelled = errors.New("job cancelled")
-	// ErrJobTimeout: the handler ran longer than Worker.JobTimeout.
+	// ErrJobTimeout: the handler ran longer than Worker.JobTimeout, KindOptions.Timeout or the
+	// JobTimeout of its queue.
 	ErrJobTimeout = errors.New("job timeout")
 	// ErrShutdown: the worker is shutting down and has waited ShutdownWait. A
 	// handler that then returns an error has its job released, not failed.

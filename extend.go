@@ -14,8 +14,22 @@ var (
 	errSuperseded  = fmt.Errorf("%w: the job was claimed again", ErrLeaseLost)
 )
 
-// extendAt is when the lease is to be extended.
-func (h *held) extendAt() time.Time { return h.since.Add(h.length / 3) }
+// errQueueTimeout is why a handler is stopped that runs longer than its queue allows.
+func errQueueTimeout(ran time.Duration) error {
+	return fmt.Errorf("%w of the queue: it has run for %v", ErrJobTimeout, ran.Round(time.Millisecond))
+}
+
+// extendAt is when the lease is to be extended: after a third of it, and when the queue's timeout
+// has passed, as the answer says whether it still holds.
+func (h *held) extendAt() time.Time { return earliest(h.since.Add(h.length/3), h.timeoutAt) }
+
+// timeoutsApart is how far extensions are apart at least, so that many jobs that reach their
+// timeouts one after the other share one. With short leases it is less.
+const timeoutsApart = 250 * time.Millisecond
+
+// timeoutSlack is how much longer than a timeout the worker waits before it asks, since its clock
+// is not the database's.
+func timeoutSlack(timeout time.Duration) time.Duration { return 10*time.Millisecond + timeout/1000 }
 
 // margin is how long before the lease's end the handler is told to stop: enough for
 // one that heeds its context to be gone when another worker starts the job.
@@ -49,10 +63,10 @@ func (r *run) extend(now time.Time) (next time.Time) {
 		}
 	}
 	if due && !r.extends.busy && !r.closed { // the answer to a busy call leads here again
-		if at := r.extends.retryAt; now.Before(at) {
+		if at := latest(r.extends.retryAt, r.extends.sent.Add(min(r.lease/40, timeoutsApart))); now.Before(at) {
 			next = earliest(next, at)
 		} else {
-			r.sendExtend()
+			r.sendExtend(now)
 		}
 	}
 	r.checkLeasesAt = next
@@ -66,11 +80,14 @@ type extending struct {
 	length time.Duration
 }
 
-func (r *run) sendExtend() {
+func (r *run) sendExtend(now time.Time) {
 	b := extending{make([]*held, 0, len(r.held)), make([]Lease, 0, len(r.held)), r.lease}
 	r.progressAt = time.Time{} // what is set from now on is noted anew
 	for _, h := range r.held {
 		if !h.extendRefused {
+			if !h.timeoutAt.After(now) {
+				h.timeoutAt = time.Time{}
+			}
 			b.jobs = append(b.jobs, h)
 			b.leases = append(b.leases, h.takeProgress())
 		}
@@ -84,8 +101,8 @@ func (r *run) sendExtend() {
 	})
 }
 
-// extended notes the new end of each lease, and stops the handlers of jobs that
-// are lost or cancelled.
+// extended notes the new end of each lease, and stops the handlers of jobs that are lost,
+// cancelled, or have run longer than their queue allows.
 func (r *run) extended(a answer[Extended]) {
 	b := r.extending
 	r.extending = extending{}
@@ -100,7 +117,7 @@ func (r *run) extended(a answer[Extended]) {
 		r.onError("extend", a.err)
 		return
 	}
-	lost, cancelled, finishing := setOf(a.value.Lost), setOf(a.value.Cancelled), setOf(a.value.Finishing)
+	lost, cancelled, finishing, timedOut := setOf(a.value.Lost), setOf(a.value.Cancelled), setOf(a.value.Finishing), setOf(a.value.TimedOut)
 	if len(finishing) > 0 { // ask again soon: their transactions may be rolled back
 		r.extends.retryAt = r.checkLeasesAt.Add(b.length / 10)
 	}
@@ -118,12 +135,16 @@ func (r *run) extended(a answer[Extended]) {
 			h.since, h.length = r.extends.sent, b.length
 			r.noteLong(h, r.checkLeasesAt)
 			switch {
-			case !cancelled[id]:
-			case r.running[h]:
+			case cancelled[id] && r.running[h]:
 				h.cancel(ErrCancelled)
-			case r.isAhead(h): // given back, it ends as cancelled
+			case cancelled[id] && r.isAhead(h): // given back, it ends as cancelled
 				r.ahead = without(r.ahead, h)
 				r.giveBack(h)
+			case timedOut[id] && r.running[h]:
+				if h.timedOutAt.IsZero() {
+					h.timedOutAt, h.nextLongLog = r.checkLeasesAt, 0
+				}
+				h.cancel(errQueueTimeout(r.checkLeasesAt.Sub(h.start)))
 			}
 		}
 	}

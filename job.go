@@ -91,6 +91,8 @@ type RawJob struct {
 	Group      string `json:"group,omitempty"`
 	GroupLimit int    `json:"group_limit,omitempty"` // how many of the group may run at once; 0 without a group
 	Limited    bool   `json:"-"`                     // set by Claim: the queue has a concurrency limit
+	// Timeout is set by Claim: the queue's JobTimeout at that time.
+	Timeout time.Duration `json:"-"`
 	// HeldUntil is when the rate of its queue or group lets it start at the earliest, if it
 	// waits for that. Get and List set it.
 	HeldUntil time.Time `json:"held_until,omitzero"`

@@ -14,7 +14,8 @@ type KindOptions struct {
 	// MaxAttempts is how many counted attempts a job of the kind has. A worker ends a job as
 	// dead after so many, even if it was enqueued with more.
 	MaxAttempts int
-	// Timeout takes the place of Worker.JobTimeout; negative: none.
+	// Timeout takes the place of Worker.JobTimeout; negative: none. The JobTimeout of the queue
+	// holds all the same.
 	Timeout time.Duration
 	// Backoff is the delay after the n-th counted attempt, which failed with err, instead of
 	// the queue's. [Backoff.After] is one.

@@ -96,6 +96,8 @@ type held struct {
 	extendRefused bool // an Extend was refused while the outcome was being written
 
 	start       time.Time // when the handler was started; before, when the job was claimed ahead
+	timeoutAt   time.Time // when to ask the database whether the queue's timeout is over; zero: not unasked
+	timedOutAt  time.Time // when the handler's context was ended because of the queue's timeout
 	nextLongLog int       // after how many leases noteLong logs next; 0: it has not logged yet
 	ran         time.Duration
 	err         error // what the handler returned

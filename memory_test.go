@@ -18,6 +18,7 @@ type memory struct {
 	lease      time.Duration
 	quiet      bool // Wakeups never receives
 	maxRunning int  // how many jobs may run; 0: no limit
+	jobTimeout time.Duration
 	script     func(ctx context.Context, call string) error
 
 	mu    sync.Mutex
@@ -56,6 +57,13 @@ func (m *memory) setScript(f func(ctx context.Context, call string) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.script = f
+}
+
+// setJobTimeout is what an operator does with SetQueue.
+func (m *memory) setJobTimeout(d time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.jobTimeout = d
 }
 
 func (m *memory) count(call string) int {
@@ -193,7 +201,7 @@ func (m *memory) running() (n int) {
 }
 
 func (m *memory) hold(j *dibs.RawJob, worker string, token dibs.Token, now time.Time) *dibs.RawJob {
-	j.State, j.Worker, j.Token, j.Limited = dibs.Running, worker, token, m.maxRunning > 0
+	j.State, j.Worker, j.Token, j.Limited, j.Timeout = dibs.Running, worker, token, m.maxRunning > 0, m.jobTimeout
 	j.ClaimedAt, j.LeaseUntil = now, now.Add(m.lease)
 	j.Attempt++
 	given := *j
@@ -242,6 +250,9 @@ func (m *memory) Extend(ctx context.Context, leases []dibs.Lease, d time.Duratio
 		}
 		if j.CancelRequested {
 			e.Cancelled = append(e.Cancelled, l.ID)
+		}
+		if m.jobTimeout > 0 && time.Since(j.ClaimedAt) > m.jobTimeout {
+			e.TimedOut = append(e.TimedOut, l.ID)
 		}
 	}
 	return e, nil

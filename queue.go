@@ -51,6 +51,7 @@ type Queue struct {
 	Order       Order `json:"order"`
 
 	Lease       time.Duration `json:"lease"`        // default 10 s
+	JobTimeout  time.Duration `json:"job_timeout"`  // how long an attempt may run; 0: no limit. See Extended.TimedOut
 	MaxAttempts int           `json:"max_attempts"` // default 25
 	Backoff     Backoff       `json:"backoff"`
 
@@ -87,6 +88,7 @@ type QueueChange struct {
 	Strict        *bool
 	Order         *Order
 	Lease         *time.Duration
+	JobTimeout    *time.Duration
 	MaxAttempts   *int
 	Backoff       *Backoff
 	KeepCompleted *time.Duration

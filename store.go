@@ -130,6 +130,10 @@ type Extended struct {
 	// the transaction that has claimed it is still open.
 	Lost      []int64 `json:"lost,omitempty"`
 	Cancelled []int64 `json:"cancelled,omitempty"` // ids extended, though somebody asked to cancel the job
+	// TimedOut are ids extended, though their attempts have run longer than their queue's
+	// JobTimeout as it is now. Whoever holds such a job is to stop, and to finish it with a retry: a
+	// Worker does so.
+	TimedOut []int64 `json:"timed_out,omitempty"`
 	// Finishing are the ids that an open transaction is finishing. They were not
 	// extended: nobody else can take them while it is open, and once it is rolled back
 	// the lease ends when it would have. PostgreSQL only.

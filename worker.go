@@ -45,7 +45,8 @@ type Worker struct {
 	Lease time.Duration // MinLease to MaxLease; 0: the queue's
 
 	// JobTimeout ends the context of a handler that runs longer; the attempt then
-	// counts as failed. 0: none.
+	// counts as failed. 0: none. A queue may have a JobTimeout too, which operators can change
+	// while the handler runs: the shorter of both counts.
 	JobTimeout time.Duration
 
 	// ShutdownWait is how long Run lets handlers go on after its context has ended, until it

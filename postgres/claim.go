@@ -229,7 +229,7 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	if q.limited() {
 		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name}})
 	}
-	row := claimedRow{queue: q.Name, worker: r.Worker, token: newToken(), limited: q.Concurrency > 0}
+	row := claimedRow{queue: q.Name, worker: r.Worker, token: newToken(), limited: q.Concurrency > 0, timeout: q.JobTimeout}
 	args := []any{q.Name, q.version, r.N, [16]byte(row.token), r.Worker, lease.Microseconds(), kinds(r.Kinds), q.limited()}
 	args = append(args, s.queues.lanesOf(q.Name).args(q.Order, at)...)
 	claim := step{
@@ -381,7 +381,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	if lease == 0 {
 		lease = q.Lease
 	}
-	row := claimedRow{queue: r.Queue, worker: r.Worker, token: newToken(), limited: q.Concurrency > 0}
+	row := claimedRow{queue: r.Queue, worker: r.Worker, token: newToken(), limited: q.Concurrency > 0, timeout: q.JobTimeout}
 	var jobs []*dibs.RawJob
 	err = s.db.run(ctx, step{
 		sql:   s.sql.get("resume"),

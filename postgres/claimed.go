@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -15,7 +16,8 @@ import (
 type claimedRow struct {
 	queue, worker string
 	token         dibs.Token
-	limited       bool // the queue has a concurrency limit
+	limited       bool          // the queue has a concurrency limit
+	timeout       time.Duration // the queue's JobTimeout
 
 	to []any // the variables
 
@@ -47,7 +49,7 @@ func (c *claimedRow) scan(jobs []*dibs.RawJob, scan func(...any) error, before .
 		Attempt: int(c.attempt.Int32), Excused: int(c.excused.Int32), MaxAttempts: int(c.maxAttempts.Int32),
 		Group: c.group.String, UniqueKey: c.unique.String, UniqueUntil: dibs.UniqueUntil(c.until.String),
 		Worker: c.worker, Token: c.token, LeaseUntil: utc(c.lease), CancelRequested: c.cancel.Bool,
-		CreatedAt: utc(c.created), ClaimedAt: utc(c.claimed), Limited: c.limited,
+		CreatedAt: utc(c.created), ClaimedAt: utc(c.claimed), Limited: c.limited, Timeout: c.timeout,
 	}
 	if c.group.Valid {
 		j.GroupLimit = int(c.groupLimit.Int32)

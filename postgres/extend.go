@@ -53,7 +53,7 @@ func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended
 			return dibs.Extended{}, classify("extend", err)
 		}
 	}
-	for _, ids := range [][]int64{out.Lost, out.Cancelled, out.Finishing} {
+	for _, ids := range [][]int64{out.Lost, out.Cancelled, out.Finishing, out.TimedOut} {
 		slices.Sort(ids)
 	}
 	return out, nil
@@ -75,7 +75,7 @@ func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Lease, d tim
 			progress[i] = text(string(raw))
 		}
 	}
-	done, err := s.extendOrHeld(ctx, "extend", "extend", []any{ids, tokens, d.Microseconds(), progress})
+	done, timedOut, err := s.extendHeld(ctx, []any{ids, tokens, d.Microseconds(), progress})
 	if err != nil {
 		return err
 	}
@@ -85,10 +85,11 @@ func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Lease, d tim
 			out.Cancelled = append(out.Cancelled, id)
 		}
 	}
+	out.TimedOut = append(out.TimedOut, timedOut...)
 	if len(left) == 0 {
 		return nil
 	}
-	held, err := s.extendOrHeld(ctx, "extend", "held", []any{ids, tokens})
+	held, err := s.held(ctx, "extend", []any{ids, tokens})
 	if err != nil {
 		return err
 	}
@@ -115,11 +116,27 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// extendOrHeld runs extend.sql or held.sql, which return ids with a bool each.
-func (s *Store) extendOrHeld(ctx context.Context, op, name string, args []any) (map[int64]bool, error) {
-	held := map[int64]bool{}
+// extendHeld runs extend.sql: of the extended jobs, whether they are to be cancelled, and those that
+// have run longer than their queues allow.
+func (s *Store) extendHeld(ctx context.Context, args []any) (cancelled map[int64]bool, timedOut []int64, err error) {
+	cancelled = map[int64]bool{}
+	var id int64
+	var cancel, over bool
 	// An Extend must not wait for the pool, whose connections transactions may have used up.
-	err := s.upkeep.run(ctx, step{sql: s.sql.get(name), args: args, begin: func() { clear(held) }, row: func(scan func(...any) error) error {
+	err = s.upkeep.run(ctx, step{sql: s.sql.get("extend"), args: args, begin: func() { clear(cancelled); timedOut = nil }, row: func(scan func(...any) error) error {
+		err := scan(&id, &cancel, &over)
+		if cancelled[id] = cancel; over {
+			timedOut = append(timedOut, id)
+		}
+		return err
+	}})
+	return cancelled, timedOut, classify("extend", err)
+}
+
+// held runs held.sql: of the jobs whose tokens are good, whether a transaction is finishing them.
+func (s *Store) held(ctx context.Context, op string, args []any) (map[int64]bool, error) {
+	held := map[int64]bool{}
+	err := s.upkeep.run(ctx, step{sql: s.sql.get("held"), args: args, begin: func() { clear(held) }, row: func(scan func(...any) error) error {
 		var id int64
 		var is bool
 		err := scan(&id, &is)

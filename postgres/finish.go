@@ -76,7 +76,7 @@ func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error 
 	}
 	unwritten := slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(left.Unwritten, o.ID) })
 	ids, tokens := namesOf(unwritten)
-	finishing, err := s.extendOrHeld(ctx, "finish", "held", []any{ids, tokens})
+	finishing, err := s.held(ctx, "finish", []any{ids, tokens})
 	if err != nil {
 		return finishError(left)
 	}

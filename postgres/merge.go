@@ -295,7 +295,7 @@ func (s *Store) extendTogether(ctx context.Context, calls []extension, answer fu
 			unanswered = append(unanswered, i)
 			continue
 		}
-		answer(i, dibs.Extended{Lost: of(all.Lost, c), Cancelled: of(all.Cancelled, c), Finishing: of(all.Finishing, c)}, err)
+		answer(i, dibs.Extended{Lost: of(all.Lost, c), Cancelled: of(all.Cancelled, c), Finishing: of(all.Finishing, c), TimedOut: of(all.TimedOut, c)}, err)
 	}
 	return unanswered
 }

@@ -80,11 +80,11 @@ func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([
 	read := step{sql: s.sql.get("queues"), args: []any{names}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
 		var q queueRow
 		var order string
-		var lease, base, most, completed, dead, cancelled, per int64
+		var lease, base, most, completed, dead, cancelled, per, timeout int64
 		err := scan(&q.Name, &q.version, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, &order, &lease, &q.MaxAttempts,
 			&base, &q.Backoff.Factor, &most, &q.Backoff.Jitter, &completed, &dead, &cancelled, &q.PayloadLimit,
-			&q.Rate.N, &per, &q.Rate.Burst, &q.grouped, &q.groupRates, &q.counted)
-		q.Order, q.Lease = dibs.Order(order), us(lease)
+			&q.Rate.N, &per, &q.Rate.Burst, &timeout, &q.grouped, &q.groupRates, &q.counted)
+		q.Order, q.Lease, q.JobTimeout = dibs.Order(order), us(lease), us(timeout)
 		q.Backoff.Base, q.Backoff.Max, q.Rate.Per = us(base), us(most), us(per)
 		q.KeepCompleted, q.KeepDead, q.KeepCancelled = us(completed), us(dead), us(cancelled)
 		list = append(list, q)
@@ -220,7 +220,7 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 			q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), q.Lease.Microseconds(), q.MaxAttempts,
 			q.Backoff.Base.Microseconds(), q.Backoff.Factor, q.Backoff.Max.Microseconds(), q.Backoff.Jitter,
 			q.KeepCompleted.Microseconds(), q.KeepDead.Microseconds(), q.KeepCancelled.Microseconds(), q.PayloadLimit,
-			q.Rate.N, q.Rate.Per.Microseconds(), q.Rate.Burst, old.version,
+			q.Rate.N, q.Rate.Per.Microseconds(), q.Rate.Burst, q.JobTimeout.Microseconds(), old.version,
 		},
 		row: func(scan func(...any) error) error {
 			done = true

@@ -229,7 +229,7 @@ func (t *tx) explainSnapshot(ctx context.Context, outcomes []dibs.Outcome, err e
 		return err
 	}
 	ids, tokens := namesOf(outcomes)
-	held, heldErr := t.s.extendOrHeld(ctx, "finish", "held", []any{ids, tokens})
+	held, heldErr := t.s.held(ctx, "finish", []any{ids, tokens})
 	if heldErr != nil || len(held) == 0 {
 		return err
 	}

@@ -37,6 +37,8 @@ POST /v1/jobs {"queue":"emails","unique_key":"daily"}
 POST /v1/claim {"queue":"emails","worker":"w1","n":2}
 POST /v1/extend {"leases":[{"id":"1","token":"$TOKEN","progress":{"done":1,"total":2}},{"id":2,"token":"$TOKEN"}],"lease":60}
 GET /v1/jobs/1
+PATCH /v1/queues/emails {"job_timeout":0.000001}
+POST /v1/extend {"leases":[{"id":1,"token":"$TOKEN"}],"lease":60}
 POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed","result":{"sent":true}}]}
 POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed"},{"id":3,"token":"$TOKEN","ending":"retry","error":"no answer","delay":3600}]}
 POST /v1/extend {"leases":[{"id":1,"token":"$TOKEN"}],"lease":"1m"}

@@ -67,6 +67,7 @@ type queueChange struct {
 	Strict        *bool           `json:"strict"`
 	Order         *dibs.Order     `json:"order"`
 	Lease         *wire.Seconds   `json:"lease"`
+	JobTimeout    *wire.Seconds   `json:"job_timeout"`
 	MaxAttempts   *int            `json:"max_attempts"`
 	Backoff       json.RawMessage `json:"backoff"` // a part of a wire.Backoff
 	KeepCompleted *wire.Seconds   `json:"keep_completed"`
@@ -97,7 +98,7 @@ func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
 	}
 	c := dibs.QueueChange{
 		Paused: b.Paused, Concurrency: b.Concurrency, GroupLimit: b.GroupLimit, Strict: b.Strict, Order: b.Order,
-		Lease: (*time.Duration)(b.Lease), MaxAttempts: b.MaxAttempts, PayloadLimit: b.PayloadLimit,
+		Lease: (*time.Duration)(b.Lease), JobTimeout: (*time.Duration)(b.JobTimeout), MaxAttempts: b.MaxAttempts, PayloadLimit: b.PayloadLimit,
 		KeepCompleted: (*time.Duration)(b.KeepCompleted), KeepDead: (*time.Duration)(b.KeepDead), KeepCancelled: (*time.Duration)(b.KeepCancelled),
 	}
 	q, err := s.db.ChangeQueue(r.Context(), old.Name, func(q *dibs.Queue) error {

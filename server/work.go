@@ -26,6 +26,7 @@ type extendRequest struct {
 type extendedLease struct {
 	ID        int64    `json:"id"`
 	Cancelled bool     `json:"cancelled,omitempty"` // somebody asked to cancel the job
+	TimedOut  bool     `json:"timed_out,omitempty"` // the attempt has run longer than its queue allows
 	Finishing bool     `json:"finishing,omitempty"` // not extended: an open transaction is finishing the job
 	Problem   *Problem `json:"problem,omitempty"`   // why it was not extended
 }
@@ -62,6 +63,9 @@ func (s *Server) extend(w http.ResponseWriter, r *http.Request) error {
 	}
 	for _, id := range done.Cancelled {
 		at[id].Cancelled = true
+	}
+	for _, id := range done.TimedOut {
+		at[id].TimedOut = true
 	}
 	for _, id := range done.Finishing {
 		at[id].Finishing = true

@@ -185,7 +185,8 @@ func (c *pendingClaim) add(rows *sql.Rows) error {
 		return err
 	}
 	j.Queue, j.Worker, j.Token = c.queue.Name, c.worker, c.token
-	j.ClaimedAt, j.LeaseUntil, j.Limited = fromMicro(c.now), fromMicro(c.until), c.queue.Concurrency > 0
+	j.ClaimedAt, j.LeaseUntil = fromMicro(c.now), fromMicro(c.until)
+	j.Limited, j.Timeout = c.queue.Concurrency > 0, c.queue.JobTimeout
 	c.jobs = append(c.jobs, j)
 	return nil
 }

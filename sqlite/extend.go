@@ -34,8 +34,8 @@ func (s *session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 	until := now + micro(d)
 	tokens := make(map[dibs.Token]bool, 1)
 	for _, l := range leases {
-		var cancelled bool
-		held, err := s.one("extend", []any{l.ID, l.Token[:], now, until, progressText(l.Progress, now)}, &cancelled)
+		var cancelled, timedOut bool
+		held, err := s.one("extend", []any{l.ID, l.Token[:], now, until, progressText(l.Progress, now)}, &cancelled, &timedOut)
 		switch {
 		case err != nil:
 			return e, err
@@ -43,6 +43,9 @@ func (s *session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 			e.Lost = append(e.Lost, l.ID)
 		case cancelled:
 			e.Cancelled = append(e.Cancelled, l.ID)
+		}
+		if held && timedOut {
+			e.TimedOut = append(e.TimedOut, l.ID)
 		}
 		tokens[l.Token] = true
 	}

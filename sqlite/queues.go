@@ -52,7 +52,7 @@ func (s *session) putQueue(q dibs.Queue) (*queue, error) {
 	if _, err := s.exec("set_queue", q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
 		micro(q.Backoff.Base), q.Backoff.Factor, micro(q.Backoff.Max), q.Backoff.Jitter,
 		micro(q.KeepCompleted), micro(q.KeepDead), micro(q.KeepCancelled), q.PayloadLimit,
-		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, now); err != nil {
+		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, now, micro(q.JobTimeout)); err != nil {
 		return nil, err
 	}
 	delete(s.queues, q.Name)

@@ -124,6 +124,7 @@ func (t *test) extend(d time.Duration, leases ...dibs.Lease) dibs.Extended {
 	t.must(err)
 	slices.Sort(e.Lost)
 	slices.Sort(e.Cancelled)
+	slices.Sort(e.TimedOut)
 	return e
 }
 

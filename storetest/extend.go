@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,6 +14,8 @@ var extendCases = []oneCase{
 	{"a lease can be made shorter", extendShortens},
 	{"lost leases are told, the others extended", extendLost},
 	{"a job to be cancelled is told each time, and extended", extendCancelled},
+	{"an attempt that runs longer than its queue allows is told each time, and extended", extendTimedOut},
+	{"a timeout that is set, lengthened or removed counts at the next extension", extendTimeoutChanged},
 	{"leases of many claims are extended in one call", extendManyClaims},
 	{"the jobs of one claim expire one by one", expireOneByOne},
 	{"a lease that ends soon after another is found as soon", expireSoonAfter},
@@ -94,6 +97,44 @@ func extendCancelled(t *test) {
 	}
 	if j := t.get(all[1]); !j.LeaseUntil.After(jobs[1].LeaseUntil) || !j.CancelRequested {
 		t.Fatalf("lease until %v, cancel requested %v", j.LeaseUntil, j.CancelRequested)
+	}
+}
+
+func extendTimedOut(t *test) {
+	t.set("q", dibs.QueueChange{JobTimeout: new(t.someLease())})
+	all := t.enqueue(copies(2, dibs.NewJob{Queue: "q", Kind: "k"})...)
+	other := t.enqueue(dibs.NewJob{Kind: "k"}) // of a queue without a timeout
+	const lease = time.Hour
+	first := t.claim(dibs.ClaimRequest{Queue: "q", N: 1, Lease: lease})[0]
+	third := t.claimOne(dibs.ClaimRequest{Lease: lease})
+	equal(t, "timeouts that the claims tell of", []time.Duration{first.Timeout, third.Timeout}, []time.Duration{t.someLease(), 0})
+	sameIDs(t, "timed out at once", t.extend(lease, first.Lease(), third.Lease()).TimedOut, nil)
+	t.waitUntilTime(first.ClaimedAt.Add(t.someLease()))
+	second := t.claimOne(dibs.ClaimRequest{Queue: "q", Lease: lease})
+	equal(t, "the second job", second.ID, all[1])
+	for range 2 {
+		e := t.extend(lease, first.Lease(), second.Lease(), third.Lease())
+		sameIDs(t, "timed out", e.TimedOut, all[:1])
+		sameIDs(t, "lost", e.Lost, nil)
+	}
+	t.finish(first.Lease().Retry("too long")) // counts as any failure
+	if j := t.get(first.ID); j.State != dibs.Waiting || j.Attempt-j.Excused != 1 {
+		t.Fatalf("the job is %s after %d counted attempts", j.State, j.Attempt-j.Excused)
+	}
+	t.inState(dibs.Running, all[1], other[0])
+}
+
+func extendTimeoutChanged(t *test) {
+	jobs := t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
+	j := t.claimOne(dibs.ClaimRequest{Queue: "q", Lease: time.Hour})
+	t.waitUntilTime(j.ClaimedAt.Add(t.someLease()))
+	for _, c := range []struct {
+		timeout time.Duration
+		want    []int64
+	}{{0, nil}, {t.someLease(), jobs}, {dibs.MaxDelay, nil}, {time.Microsecond, jobs}, {0, nil}} {
+		_, err := t.Another(t).SetQueue(t.ctx, "q", dibs.QueueChange{JobTimeout: &c.timeout})
+		t.must(err)
+		sameIDs(t, fmt.Sprint("timed out under a timeout of ", c.timeout), t.extend(time.Hour, j.Lease()).TimedOut, c.want)
 	}
 }
 

@@ -35,11 +35,13 @@ func queueChange(t *test) {
 		Name: "q", Paused: true, Concurrency: 3, GroupLimit: 2, Strict: true, Order: dibs.LIFO, Lease: time.Minute, MaxAttempts: 7,
 		Backoff:       dibs.Backoff{Base: time.Minute, Factor: 1.5, Max: time.Hour, Jitter: 0.125},
 		KeepCompleted: 0, KeepDead: dibs.MaxDelay, KeepCancelled: 1500 * time.Millisecond, PayloadLimit: dibs.MaxPayloadLimit,
+		JobTimeout: 90 * time.Minute,
 	}
 	got := t.set("q", dibs.QueueChange{
 		Paused: &want.Paused, Concurrency: &want.Concurrency, GroupLimit: &want.GroupLimit, Strict: &want.Strict,
 		Order: &want.Order, Lease: &want.Lease, MaxAttempts: &want.MaxAttempts, Backoff: &want.Backoff,
 		KeepCompleted: &want.KeepCompleted, KeepDead: &want.KeepDead, KeepCancelled: &want.KeepCancelled, PayloadLimit: &want.PayloadLimit,
+		JobTimeout: &want.JobTimeout,
 	})
 	equal(t, "all changed", got, want)
 	equal(t, "nothing changed", t.set("q", dibs.QueueChange{}), want)

@@ -92,6 +92,7 @@ func rowsRefused(t *test) {
 		"queue set claim_order = 'random'":                                       "queue_claim_order_is_fifo_or_lifo",
 		"queue set lease = -1" + micros:                                          "queue_lease_is_100ms_to_24h",
 		"queue set lease = 9000000000000" + micros:                               "queue_lease_is_100ms_to_24h",
+		"queue set job_timeout = -1" + micros:                                    "queue_job_timeout_is_0_to_10years",
 		"queue set max_attempts = 0":                                             "queue_max_attempts_is_1_to_1000000",
 		"queue set backoff_factor = " + t.one("'NaN'", "9e999"):                  "queue_backoff_is_1ms_to_10years_factor_1_to_1000_jitter_0_to_1",
 		"queue set backoff_base = -1" + micros:                                   "queue_backoff_is_1ms_to_10years_factor_1_to_1000_jitter_0_to_1",

@@ -24,8 +24,9 @@ token, or of all jobs named on stdin by lines of JSON with "id" and "token", suc
 
 The result is one line of JSON: in "lost" the ids of jobs whose lease was lost, which
 gives exit code 3, and in "cancelled" those that somebody asked to cancel: stop them,
-and finish them with --cancelled. In "finishing" are those that an open transaction is
-finishing; their leases are as they were.
+and finish them with --cancelled. In "timed_out" are those that have run longer than their
+queue's --job-timeout: stop them, and finish them with --retry. In "finishing" are those that
+an open transaction is finishing; their leases are as they were.
 
 With --progress and --text, or "progress" in the lines (an object with done, total and text),
 the jobs' progress is written too: 'dibs show' and 'dibs top' show it while they run.
@@ -103,7 +104,7 @@ func (a *app) extend(ctx context.Context, db jobTable, leases []dibs.Lease, name
 		Keys rowKeys `json:"keys,omitempty"`
 	}{got, rowKeys{}}
 	for i, l := range leases {
-		out.Keys.add(l.ID, names[i], slices.Concat(got.Lost, got.Cancelled, got.Finishing))
+		out.Keys.add(l.ID, names[i], slices.Concat(got.Lost, got.Cancelled, got.TimedOut, got.Finishing))
 	}
 	if a.tell(out); len(got.Lost) == 0 {
 		return nil

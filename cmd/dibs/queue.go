@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/wire"
@@ -161,6 +162,7 @@ func (a *app) writeQueue(q dibs.Queue) {
 	line("strict", strconv.FormatBool(q.Strict), "a job that waits for its retry holds its place in its group")
 	line("order", string(q.Order), "")
 	line("lease", wire.FormatDuration(q.Lease), "")
+	line("job-timeout", timeoutText(q.JobTimeout), "how long an attempt may run")
 	line("max-attempts", strconv.Itoa(q.MaxAttempts), "")
 	b := q.Backoff
 	line("backoff", wire.FormatDuration(b.Base), fmt.Sprintf("times %g after each attempt, up to %s, give or take %g %%", b.Factor, wire.FormatDuration(b.Max), 100*b.Jitter))
@@ -203,6 +205,13 @@ func limit(n int) string {
 		return "no limit"
 	}
 	return strconv.Itoa(n)
+}
+
+func timeoutText(d time.Duration) string {
+	if d == 0 {
+		return "no limit"
+	}
+	return wire.FormatDuration(d)
 }
 
 func order(q dibs.Queue) string {

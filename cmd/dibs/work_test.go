@@ -334,6 +334,24 @@ func TestWorkStopsProgramsAfterTheirTimeout(t *testing.T) {
 	})
 }
 
+// An operator ends programs that hang, without starting their workers anew.
+func TestWorkStopsProgramsThatRunLongerThanTheirQueueAllowsByNow(t *testing.T) {
+	needs.Race(t)
+	onEach(t, func(c *cli) {
+		p := c.pipe()
+		c.ok("enqueue", "q", "--max-attempts", "1")
+		w := c.work("q", "--lease", "1s", "--grace", "10ms", "--until-empty", "--", "sh", "-c", stubborn, p.path)
+		p.begun()
+		c.ok("queue", "q", "--job-timeout", "100ms")
+		p.gone()
+		c.end(w)
+		c.has(c.job(1), object{"state": "dead"})
+		if got := lastError(c.job(1)); !strings.HasPrefix(got, "job timeout of the queue: it has run for ") {
+			c.t.Errorf("the error is %q", got)
+		}
+	})
+}
+
 func TestWorkGivesJobsBackAtShutdown(t *testing.T) {
 	needs.Race(t)
 	onEach(t, func(c *cli) {

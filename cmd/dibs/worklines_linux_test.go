@@ -178,6 +178,7 @@ func TestWorkLinesSharesAProcess(t *testing.T) {
 		err            string
 	}{
 		{"timeout", "retry", object{"state": "dead"}, "told timeout"},
+		{"the queue's timeout", "retry", object{"state": "dead"}, "told timeout"},
 		{"cancelled", "cancelled", object{"state": "cancelled"}, "told cancelled"},
 		{"shutdown", "release", object{"state": "waiting", "excused": 1}, ""},
 	} {
@@ -188,6 +189,9 @@ func TestWorkLinesSharesAProcess(t *testing.T) {
 				switch test.reason { // a lease that ends on a slow machine would be another reason
 				case "timeout":
 					flags = append(flags, "--timeout", "2s", "--lease", "10m")
+				case "the queue's timeout":
+					c.ok("queue", "q", "--job-timeout", "2s")
+					flags = append(flags, "--lease", "10m")
 				case "cancelled":
 					flags = append(flags, "--lease", "15s") // after a third of it the worker learns of the cancel
 				case "shutdown":
@@ -196,7 +200,7 @@ func TestWorkLinesSharesAProcess(t *testing.T) {
 				w := c.work(append(flags, "--", "sh", "-c", strings.Replace(shared, "ENDING", test.ending, 1))...)
 				c.await("q", "completed", 8)
 				switch test.reason {
-				case "timeout":
+				case "timeout", "the queue's timeout":
 					c.await("q", "dead", 1)
 				case "cancelled":
 					c.ok("cancel", "1")

@@ -49,7 +49,7 @@ async function run({ id, token, payload }, handler) {
     clearTimeout(end);
     end = setTimeout(() => stop.abort(), asked + lease * 1000 - performance.now());
     cancelled ||= answer.leases[0].cancelled;
-    if (cancelled) stop.abort();
+    if (cancelled || answer.leases[0].timed_out) stop.abort();
   }, (lease * 1000) / 3);
   let outcome;
   try {

@@ -48,8 +48,8 @@ def set_after(seconds, event):
 
 
 def extend(job, done, stop):
-    """Keeps the lease until the job is done. Sets stop when the job is cancelled, or another worker may get it: the
-    lease is lost, or has ended while the server was away."""
+    """Keeps the lease until the job is done. Sets stop when the job is cancelled, runs for longer than its queue allows,
+    or may go to another worker: the lease is lost, or has ended while the server was away."""
     end = set_after(LEASE, stop)
     while not done.wait(LEASE / 3):
         asked = time.monotonic()
@@ -64,8 +64,10 @@ def extend(job, done, stop):
             break
         end.cancel()
         end = set_after(asked + LEASE - time.monotonic(), stop)
-        if answer["leases"][0].get("cancelled"):
+        lease = answer["leases"][0]
+        if lease.get("cancelled"):
             job["cancelled"] = True
+        if lease.get("cancelled") or lease.get("timed_out"):
             stop.set()
     end.cancel()
 

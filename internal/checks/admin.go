@@ -175,6 +175,7 @@ func apply(q *dibs.Queue, c dibs.QueueChange) {
 	set(&q.Strict, c.Strict)
 	set(&q.Order, c.Order)
 	set(&q.Lease, c.Lease)
+	set(&q.JobTimeout, c.JobTimeout)
 	set(&q.MaxAttempts, c.MaxAttempts)
 	set(&q.Backoff, c.Backoff)
 	set(&q.KeepCompleted, c.KeepCompleted)
@@ -232,6 +233,7 @@ func settings(q *dibs.Queue) error {
 		Rate(q.Rate),
 		GroupLimit("group_limit", q.GroupLimit, 1),
 		lease(q.Lease, false),
+		Delay("job_timeout", q.JobTimeout),
 		Delay("keep_completed", q.KeepCompleted),
 		Delay("keep_dead", q.KeepDead),
 		Delay("keep_cancelled", q.KeepCancelled),

@@ -23,6 +23,9 @@ func (m *Model) Extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended) {
 		if j.CancelRequested {
 			e.Cancelled = append(e.Cancelled, l.ID)
 		}
+		if most := m.queue(j.Queue).JobTimeout; most > 0 && j.ClaimedAt.Before(m.now.Add(-most)) {
+			e.TimedOut = append(e.TimedOut, l.ID)
+		}
 	}
 	return e
 }

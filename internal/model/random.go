@@ -307,7 +307,7 @@ func (r *Run) randomPrune(t *rapid.T) {
 
 func (r *Run) randomSetQueue(t *rapid.T) {
 	var c dibs.QueueChange
-	switch rapid.IntRange(0, 9).Draw(t, "setting") {
+	switch rapid.IntRange(0, 10).Draw(t, "setting") {
 	case 0:
 		c.Paused = new(rapid.Bool().Draw(t, "paused"))
 	case 1:
@@ -325,6 +325,8 @@ func (r *Run) randomSetQueue(t *rapid.T) {
 		*keep[finals.Draw(t, "state")] = new(hours(0, 6).Draw(t, "keep"))
 	case 9:
 		c.PayloadLimit = new(rapid.IntRange(1, 30).Draw(t, "payload limit"))
+	case 10:
+		c.JobTimeout = new(hours(0, 3).Draw(t, "job timeout"))
 	}
 	r.SetQueue(queues.Draw(t, "queue"), c)
 }

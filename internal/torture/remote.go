@@ -78,6 +78,7 @@ type answerOfJob struct {
 	ID        int64 `json:"id"`
 	Cancelled bool  `json:"cancelled"`
 	Finishing bool  `json:"finishing"`
+	TimedOut  bool  `json:"timed_out"`
 	Problem   *struct {
 		Status int `json:"status"`
 	} `json:"problem"`
@@ -180,6 +181,9 @@ func (s *remote) Extend(ctx context.Context, leases []dibs.Lease, d time.Duratio
 			e.Finishing = append(e.Finishing, l.ID)
 		case l.Cancelled:
 			e.Cancelled = append(e.Cancelled, l.ID)
+		}
+		if l.TimedOut {
+			e.TimedOut = append(e.TimedOut, l.ID)
 		}
 	}
 	return e, nil

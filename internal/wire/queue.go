@@ -18,6 +18,7 @@ type Queue struct {
 	Strict        bool       `json:"strict"`
 	Order         dibs.Order `json:"order"`
 	Lease         Seconds    `json:"lease"`
+	JobTimeout    Seconds    `json:"job_timeout"`
 	MaxAttempts   int        `json:"max_attempts"`
 	Backoff       Backoff    `json:"backoff"`
 	KeepCompleted Seconds    `json:"keep_completed"`
@@ -45,6 +46,7 @@ func QueueOf(q dibs.Queue) Queue {
 		Strict:        q.Strict,
 		Order:         q.Order,
 		Lease:         Seconds(q.Lease),
+		JobTimeout:    Seconds(q.JobTimeout),
 		MaxAttempts:   q.MaxAttempts,
 		Backoff:       Backoff{Seconds(q.Backoff.Base), q.Backoff.Factor, Seconds(q.Backoff.Max), q.Backoff.Jitter},
 		KeepCompleted: Seconds(q.KeepCompleted),

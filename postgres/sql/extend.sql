@@ -1,7 +1,8 @@
 -- Purpose: extend leases, and write the progress of their attempts.
 -- Parameters: arrays of equal length: $1 id, $2 token; $3 lease in microseconds; $4 progress in
 --   JSON, null where there is none to write, or null instead of the array.
--- Columns out: id and cancel_requested of each job whose lease was extended.
+-- Columns out: id and cancel_requested of each job whose lease was extended; whether its attempt
+--   has run longer than its queue allows. Subtracting from now overflows for no time in a row.
 -- Concurrency: fenced by token and lease, in the newest version of a row. Rows are
 --   locked in id order, so that batches cannot wait for each other in a circle.
 --   Locked rows are skipped, since the other leases must not wait for them; held.sql finds
@@ -28,4 +29,11 @@ set
     progress = coalesce(g.progress::jsonb || jsonb_build_object('attempt', j.attempt, 'at', statement_timestamp()), j.progress)
 from good g
 where j.id = any (array[g.id])
-returning j.id, j.cancel_requested
+returning
+    j.id,
+    j.cancel_requested,
+    coalesce(j.claimed_at < (
+        select statement_timestamp() - q.job_timeout
+        from dibs.queue q
+        where q.name = j.queue and q.job_timeout > '0'
+    ), false)

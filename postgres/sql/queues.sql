@@ -23,6 +23,7 @@ select
     rate_n,
     (extract(epoch from rate_per) * 1000000)::bigint,
     rate_burst,
+    (extract(epoch from job_timeout) * 1000000)::bigint,
     grouped,
     group_rates,
     coalesce(counted, false)

@@ -2,8 +2,8 @@
 -- Parameters: $1 name; then the new settings: $2 paused, $3 concurrency,
 --   $4 group_limit, $5 strict, $6 order, $7 lease, $8 max_attempts, $9 backoff base,
 --   $10 factor, $11 max, $12 jitter, $13 keep completed, $14 dead, $15 cancelled,
---   $16 payload limit, $17 rate n, $18 per, $19 burst; durations in microseconds. $20 the
---   version they were made from.
+--   $16 payload limit, $17 rate n, $18 per, $19 burst, $20 job timeout; durations in
+--   microseconds. $21 the version they were made from.
 -- Columns out: version; no row if somebody else has changed the settings since.
 -- Concurrency: from the commit on, claims under the old version find nothing. Under a new
 --   limit or rate the next claim first counts the running jobs (count_running.sql).
@@ -28,6 +28,7 @@ set
     payload_limit = $16,
     rate_n = $17,
     rate_per = $18::bigint * interval '1 microsecond',
-    rate_burst = $19
-where name = $1 and version = $20
+    rate_burst = $19,
+    job_timeout = $20::bigint * interval '1 microsecond'
+where name = $1 and version = $21
 returning version

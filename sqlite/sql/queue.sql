@@ -22,6 +22,7 @@ select
   rate_n,
   rate_per,
   rate_burst,
+  job_timeout,
   group_rates
 from dibs_queue
 where name = ?1

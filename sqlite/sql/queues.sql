@@ -2,7 +2,7 @@
 -- Parameters: none.
 -- Columns out: name, paused, concurrency, group_limit, strict, claim_order, lease,
 --   max_attempts, backoff base, factor, max, jitter, keep completed, dead, cancelled,
---   payload limit, rate n, per, burst, whether groups may have rates; durations in microseconds.
+--   payload limit, rate n, per, burst, job timeout, whether groups may have rates; durations in microseconds.
 -- Concurrency: a plain read of the transaction's snapshot.
 select
   name,
@@ -24,6 +24,7 @@ select
   rate_n,
   rate_per,
   rate_burst,
+  job_timeout,
   group_rates
 from dibs_queue
 order by name

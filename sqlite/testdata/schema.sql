@@ -834,7 +834,8 @@ CREATE TABLE dibs_queue (
   keep_cancelled integer not null,
   payload_limit integer not null,
   group_rates integer not null default 0, -- 1 once a group was given a rate
-  created_at integer not null,
+  created_at integer not null, job_timeout integer not null default 0
+  constraint queue_job_timeout_is_0_to_10years check (job_timeout between 0 and 315360000000000),
   constraint queue_name_is_1_to_255_long check (length(name) between 1 and 255),
   constraint queue_flags_are_0_or_1 check (paused in (0, 1) and strict in (0, 1) and group_rates in (0, 1)),
   constraint queue_concurrency_is_0_to_1000000 check (concurrency between 0 and 1000000),
