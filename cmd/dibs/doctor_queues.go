@@ -10,6 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/diagnosis"
 	"github.com/dibs-queue/dibs/internal/failures"
 	"github.com/dibs-queue/dibs/internal/ticks"
+	holdups "github.com/dibs-queue/dibs/internal/why"
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
@@ -20,7 +21,8 @@ type queueLook struct {
 	why       why
 	workers   []dibs.WorkerInfo
 	schedules []dibs.Schedule
-	newest    []*dibs.RawJob  // among which some may be damaged
+	newest    []*dibs.RawJob // among which some may be damaged
+	hangs     map[string]holdups.Hang
 	paced     map[string]bool // queues with rates of groups, as far as read has asked
 }
 
@@ -32,6 +34,13 @@ func (q *queueLook) read(ctx context.Context, db dibs.Database, maxWait time.Dur
 		return err
 	}
 	if q.why, err = readWhy(ctx, db, q.stats); err != nil {
+		return err
+	}
+	queues, err := db.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	if q.hangs, err = holdups.Hanging(ctx, db, q.stats, queues, true); err != nil {
 		return err
 	}
 	if q.workers, err = db.Workers(ctx); err != nil {
@@ -116,6 +125,7 @@ const maxAlike = 10
 func (d *medic) held(q *queueLook, s dibs.QueueStats) {
 	queue, n := name(s.Queue), due(s)
 	long, holds := s.OldestAge >= d.maxWait, q.why.Of(s)
+	hang, hangs := q.hangs[s.Queue]
 	waits := fmt.Sprintf("%s running", verb(s.Running, "job counts as", "jobs count as"))
 	switch {
 	case n > 0 && s.ScheduledMore: // how many is not known
@@ -137,6 +147,8 @@ func (d *medic) held(q *queueLook, s dibs.QueueStats) {
 			d.wrong(h.Reason, "dibs workers", "%s", text)
 		case h.Reason == "no_worker_for_kind":
 			d.wrong(h.Reason, command("dibs ls", s.Queue, "--kind", shellWord(h.Kinds[0])), "%s", text)
+		case h.Reason == "hanging": // see below
+		case hangs && (h.Reason == "busy" || h.Reason == "limit"): // the same, without saying who
 		case h.Reason == "busy" && long:
 			d.wrong(h.Reason, "dibs workers --jobs", "%s", text)
 		case h.Reason == "limit" && long:
@@ -144,6 +156,9 @@ func (d *medic) held(q *queueLook, s dibs.QueueStats) {
 		case h.Reason == "rate" && long && !h.OfGroups:
 			d.note(h.Reason, command("dibs queue", s.Queue), "%s", text)
 		}
+	}
+	if hangs {
+		d.hangs(q, s.Queue, hang, fmt.Sprintf("queue %s: %s (%s)", queue, hang.Text(), waits))
 	}
 	switch {
 	case !long || n == 0 || len(holds) > 0:
@@ -153,6 +168,24 @@ func (d *medic) held(q *queueLook, s dibs.QueueStats) {
 	default:
 		d.wrong("waits", command("dibs ls", s.Queue, "--state waiting"), "queue %s: %s, and nothing is known that holds it up", queue, waits)
 	}
+}
+
+// hangs words jobs that do not get on: only the end of its process ends a handler that does not heed
+// its timeout.
+func (d *medic) hangs(q *queueLook, queue string, h holdups.Hang, text string) {
+	report, next := d.note, command("dibs queue", queue, "--job-timeout DURATION")
+	if h.Idle >= d.maxWait || h.Ignored > 0 {
+		report = d.wrong
+	}
+	if h.Ignored > 0 {
+		next = "dibs workers --jobs"
+		for _, w := range q.workers {
+			if w.Name == h.Jobs[0].Worker && w.State != dibs.WorkerLost {
+				next = fmt.Sprintf("kill %d # on %s", w.PID, shellWord(w.Host))
+			}
+		}
+	}
+	report("hanging", next, "%s", text)
 }
 
 // failing finds a queue of which a large share of the attempts fail.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	holdups "github.com/dibs-queue/dibs/internal/why"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -44,7 +45,7 @@ are not listed.`, wire.FormatDuration(dibs.WorkerLostAfter), wire.FormatDuration
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&jobs, "jobs", false, "list the ids of the jobs, up to 20 for each")
+	cmd.Flags().BoolVar(&jobs, "jobs", false, "list the jobs and for how long they are held, up to 20 for each")
 	return cmd
 }
 
@@ -61,6 +62,8 @@ type heldJobs struct {
 	Queue string  `json:"queue"`
 	Jobs  int     `json:"jobs"`
 	IDs   []int64 `json:"ids"` // the newest of them
+	// Held are the same, those first that have been held for longest.
+	Held []holdups.HeldJob `json:"held"`
 }
 
 const (
@@ -119,6 +122,7 @@ func runningJobs(ctx context.Context, db dibs.Database) (byWorker map[string][]h
 			}
 			if list[i].Jobs++; len(list[i].IDs) < heldIDs {
 				list[i].IDs = append(list[i].IDs, j.ID)
+				list[i].Held = append(list[i].Held, holdups.HeldJob{ID: j.ID, Kind: j.Kind, Worker: j.Worker, Since: j.ClaimedAt})
 			}
 			byWorker[j.Worker] = list
 		}
@@ -128,6 +132,9 @@ func runningJobs(ctx context.Context, db dibs.Database) (byWorker map[string][]h
 	}
 	for _, list := range byWorker {
 		slices.SortFunc(list, func(a, b heldJobs) int { return cmp.Compare(a.Queue, b.Queue) })
+		for _, h := range list {
+			slices.SortStableFunc(h.Held, longestFirst)
+		}
 	}
 	return byWorker, f.After != "", nil
 }
@@ -164,7 +171,7 @@ func (a *app) writeWorkers(lines []workerLine, more, jobs bool) error {
 			}
 		}
 		if jobs {
-			row = append(row, l.ids())
+			row = append(row, a.heldJobs(&l, now))
 		}
 		t.AppendRow(row)
 	}
@@ -196,20 +203,27 @@ func (l *workerLine) jobs() (n int) {
 	return n
 }
 
-// ids lists the jobs that a worker holds.
-func (l *workerLine) ids() string {
+func longestFirst(a, b holdups.HeldJob) int {
+	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+}
+
+// heldJobs lists the jobs that a worker holds, with their kinds and for how long: those first that it
+// has held for longest.
+func (a *app) heldJobs(l *workerLine, now time.Time) string {
 	const most = 20
-	var ids []string
+	var all []holdups.HeldJob
 	for _, h := range l.Running {
-		for _, id := range h.IDs {
-			ids = append(ids, fmt.Sprint(id))
-		}
+		all = append(all, h.Held...)
 	}
-	text := strings.Join(ids[:min(len(ids), most)], " ")
+	slices.SortStableFunc(all, longestFirst)
+	var lines []string
+	for _, j := range all[:min(len(all), most)] {
+		lines = append(lines, fmt.Sprintf("%d %s for %s", j.ID, a.cell(j.Kind, 24), roughly(now.Sub(j.Since))))
+	}
 	if n := l.jobs(); n > most {
-		text += fmt.Sprintf(" and %d more", n-most)
+		lines = append(lines, fmt.Sprintf("and %d more", n-most))
 	}
-	return text
+	return strings.Join(lines, "\n")
 }
 
 // workerJSONOf is a worker with lists in place of null. Only a name that is no worker has no id.

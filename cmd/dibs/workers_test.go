@@ -46,6 +46,21 @@ func (c *cli) expectText(got, want string) {
 	}
 }
 
+// takeHeld takes the lists of held jobs out of workers, and returns the ids of those jobs.
+func takeHeld(workers []object) (ids [][]any) {
+	for _, w := range workers {
+		for _, each := range w["running"].([]any) {
+			var list []any
+			for _, j := range each.(map[string]any)["held"].([]any) {
+				list = append(list, j.(map[string]any)["id"])
+			}
+			ids = append(ids, list)
+			delete(each.(map[string]any), "held")
+		}
+	}
+	return ids
+}
+
 func TestWorkersAreListedWithWhatTheyHold(t *testing.T) {
 	needs.Race(t)
 	onEach(t, func(c *cli) {
@@ -73,14 +88,18 @@ func TestWorkersAreListedWithWhatTheyHold(t *testing.T) {
 		}
 		c.expectText(listed("workers", "--jobs"), `
 WORKER  STATE     QUEUES        KINDS     RUNNING  SINCE  SEEN  VERSION  JOBS
-anna    working   emails, sums  *            3/10      T     T  v1       2 1 4
+anna    working   emails, sums  *            3/10      T     T  v1       1 emails for  T
+                                                                         2 emails for  T
+                                                                         4 sums for  T
 bernd   stopping  sums          pdf, png      0/2      T     T  v1
-script  -         -             -               1  -      -     -        3
+script  -         -             -               1  -      -     -        3 emails for  T
 `)
 		rows := c.rows(listed("workers", "--json"))
 		if len(rows) != 3 {
 			c.t.Fatalf("%d workers", len(rows))
 		}
+		held := takeHeld(rows)
+		c.has(object{"held": held}, object{"held": [][]any{{1, 2}, {4}, {3}}})
 		c.has(rows[0], object{
 			"name": "anna", "host": "h", "pid": 1, "version": "v1", "queues": []string{"emails", "sums"}, "kinds": nil, "concurrency": 10, "state": "working", "queues_paused": false,
 			"running": []object{{"queue": "emails", "jobs": 2, "ids": []int{2, 1}}, {"queue": "sums", "jobs": 1, "ids": []int{4}}},

@@ -28,7 +28,8 @@ type look struct {
 	table   bool // it is an adopted table, which has no register of workers and no history
 	noDead  bool // and it cannot list dead rows, as without a side table
 
-	deaths   map[string]deaths // of the last day, by queue
+	hangs    map[string]why.Hang // queues whose jobs do not get on
+	deaths   map[string]deaths   // of the last day, by queue
 	deathsAt time.Time
 	times    map[string]timesAt // of the last completed jobs, by queue
 	hours    map[string]hourAt  // by queue
@@ -107,6 +108,9 @@ func (l *looks) ask(ctx context.Context, last look) (now look, err error) {
 			return now, err
 		}
 		now.hourAt = now.at
+	}
+	if now.hangs, err = why.Hanging(ctx, l.db, now.stats, now.queues, false); err != nil {
+		return now, err
 	}
 	if err = now.readDeaths(ctx, l.db, last); err != nil {
 		return now, err

@@ -167,6 +167,7 @@ const (
 	causeLost
 	causeFails
 	causeNobody
+	causeHangs
 	causeWaits
 	causeCounts
 	causeSchedule
@@ -195,6 +196,9 @@ func alarms(now look, q queueRow) (list []alarm) {
 		add(causeNobody, true, "nobody works it: %s", q.waiting())
 	case q.OldestAge > old:
 		add(causeWaits, !q.Limited() && !q.Held(), "its oldest due job has waited %s", roughly(q.OldestAge))
+	}
+	if h, is := now.hangs[q.Queue]; is {
+		add(causeHangs, h.Idle >= old || h.Ignored > 0, "%s", h.Text())
 	}
 	if q.Limited() && due > 0 {
 		add(causeLimit, false, "runs as many jobs as it may: %s", count(q.Running))

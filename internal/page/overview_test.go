@@ -7,7 +7,20 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/why"
 )
+
+func TestJobsThatHangAreAnAlarm(t *testing.T) {
+	t.Parallel()
+	held := why.HeldJob{ID: 7, Kind: "send", Worker: "anna", Since: time.Now().Add(-9 * time.Minute)}
+	for idle, bad := range map[time.Duration]bool{2 * time.Minute: false, 9 * time.Minute: true} {
+		now := look{at: time.Now(), hangs: map[string]why.Hang{"q": {Jobs: []why.HeldJob{held}, Idle: idle, Since: true}}}
+		list := alarms(now, queueRow{QueueStats: dibs.QueueStats{Queue: "q", Waiting: 1, Running: 1, Claimed: 1}, Workers: 1})
+		if len(list) != 1 || list[0].Bad != bad || list[0].Text != "worker anna has held job 7 (send) for 9m; no attempt of the queue has ended since" {
+			t.Errorf("the alarms are %+v", list)
+		}
+	}
+}
 
 func textsOf(list []alarm) string {
 	var texts []string

@@ -16,11 +16,12 @@ import (
 // Hold is one reason why due jobs of a queue do not start.
 type Hold struct {
 	Queue string `json:"queue,omitempty"` // where it is not clear of which queue
-	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy", "rate" or "group".
-	Reason string   `json:"reason"`
-	Kinds  []string `json:"kinds,omitempty"` // the kinds that nobody handles, for no_worker_for_kind
-	Text   string   `json:"text"`
-	Short  string   `json:"-"` // for a column
+	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy", "hanging", "rate" or "group".
+	Reason string    `json:"reason"`
+	Kinds  []string  `json:"kinds,omitempty"` // the kinds that nobody handles, for no_worker_for_kind
+	Held   []HeldJob `json:"held,omitempty"`  // jobs that run for long, longest first, for hanging
+	Text   string    `json:"text"`
+	Short  string    `json:"-"` // for a column
 
 	OfGroups bool `json:"-"` // it concerns some groups of the queue
 }
@@ -36,6 +37,7 @@ type Reader interface {
 	Queues(ctx context.Context) ([]dibs.Queue, error)
 	Workers(ctx context.Context) ([]dibs.WorkerInfo, error)
 	DueKinds(ctx context.Context, queue string) ([]string, error)
+	HangReader
 }
 
 // Look explains why due jobs of queues do not start. It is cheap however many jobs wait: it
@@ -45,6 +47,7 @@ type Look struct {
 	Stats   []dibs.QueueStats
 	workers []dibs.WorkerInfo
 	kinds   map[string][]string // the kinds of due jobs by queue, only where they matter
+	hangs   map[string]Hang
 }
 
 // kindsOfQueues is in how many queues a look reads the kinds of due jobs.
@@ -80,7 +83,8 @@ func read(ctx context.Context, reader Reader, stats []dibs.QueueStats) (w Look, 
 			return w, err
 		}
 	}
-	return w, nil
+	w.hangs, err = Hanging(ctx, reader, stats, w.queues, false)
+	return w, err
 }
 
 // held reports whether there may be jobs that should run and do not: those that are due or
@@ -132,6 +136,7 @@ func (w *Look) Of(s dibs.QueueStats) (list []Hold) {
 		if live, lost := w.workersOf(s.Queue); len(live) == 0 && len(lost) > 0 {
 			w.workerHolds(s, add)
 		}
+		w.hanging(s.Queue, add)
 		return list
 	}
 	if s.Paused {
@@ -141,6 +146,7 @@ func (w *Look) Of(s dibs.QueueStats) (list []Hold) {
 	if q := w.queues[i]; q.Concurrency > 0 && s.Running >= int64(q.Concurrency) {
 		add(Hold{Reason: "limit", Short: "at its limit", Text: fmt.Sprintf("the queue's limit of %s at once is reached", words.Plural(q.Concurrency, "job"))})
 	}
+	w.hanging(s.Queue, add)
 	if text := Held(s.HeldUntil); text != "" {
 		add(Hold{Reason: "rate", Short: text, Text: "the queue is " + text})
 	}
@@ -153,6 +159,13 @@ func (w *Look) Of(s dibs.QueueStats) (list []Hold) {
 		add(Hold{Reason: "group", Short: "turn of group", Text: words.Verb(s.Blocked, "job waits for its turn in its group", "jobs wait for their turns in their groups") + or + unclaimed(s), OfGroups: true})
 	}
 	return list
+}
+
+// hanging adds who holds jobs of a queue that do not get on.
+func (w *Look) hanging(queue string, add func(Hold)) {
+	if h, is := w.hangs[queue]; is {
+		add(Hold{Reason: "hanging", Held: h.Jobs, Short: "none ends", Text: h.Text()})
+	}
 }
 
 // unclaimed tells that the blocked jobs wait for nobody of their groups: places are held by running
