@@ -87,7 +87,7 @@ func (r *run) sendClaim(now time.Time) {
 		})
 		return
 	}
-	call, request := r.Store.Claim, ClaimRequest{Queue: q.Name, Worker: r.Name, N: r.requested, Ahead: r.askedAhead, Kinds: r.kinds, Lease: r.Lease}
+	call, request := r.Store.Claim, ClaimRequest{Queue: q.Name, Worker: r.Name, N: r.requested, Ahead: r.askedAhead, Kinds: r.kinds, Lease: r.Lease, Again: true}
 	if q.resume {
 		call, request = r.Store.Resume, ClaimRequest{Queue: q.Name, Worker: r.Name, Lease: r.Lease}
 	}

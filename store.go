@@ -114,6 +114,10 @@ type ClaimRequest struct {
 	// 0 to N. No job is claimed ahead where that could hold up others: from a queue with a
 	// concurrency limit, a rate or groups, or an adopted table.
 	Ahead int
+	// Again says that the caller claims again by itself, after wake-ups and now and then, as a
+	// Worker does. If such a claim for some kinds has read past many jobs of other kinds and found
+	// nothing, the next ones may find nothing without a look, for some times as long as it took.
+	Again bool
 }
 
 // Lease names one job and the token of the claim that holds it.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -157,9 +158,7 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 		}
 	}
 	if q.Order == dibs.LIFO || q.grouped { // grouped jobs are put back below marks
-		var got claimResult
-		got, err = s.claimStatement(ctx, q, r, c, nil, nil)
-		jobs, current = got.jobs, got.upToDate
+		jobs, current, err = s.claimUnmarked(ctx, q, r, c)
 	} else {
 		jobs, current, err = s.claimFromMarks(ctx, q, r, c, lanes.marks(r.Kinds))
 	}
@@ -174,6 +173,29 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 	}
 	sortJobs(jobs, q.Order)
 	return jobs, current, err
+}
+
+// claimUnmarked claims from a queue without marks. A claim for some kinds reads past all due jobs of others there, so
+// one that has found nothing is followed by a pause, in which only the clock is looked at.
+func (s *Store) claimUnmarked(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
+	began := time.Now()
+	if r.Again && !c.inTx {
+		left, woken := s.rests.Left(q.Name, r.Kinds, began, s.bell.lastRung(q.Name))
+		if left > 0 {
+			if woken {
+				s.bell.ringLater(q.Name, left)
+			}
+			if steps := c.clockSteps(s); len(steps) > 0 {
+				err = c.run(ctx, steps...)
+			}
+			return nil, true, err
+		}
+	}
+	got, err := s.claimStatement(ctx, q, r, c, nil, nil)
+	if err == nil && got.upToDate && !c.inTx {
+		s.rests.Note(q.Name, r.Kinds, began, time.Duration(got.pages)*readPage, len(got.jobs) > 0)
+	}
+	return got.jobs, got.upToDate, err
 }
 
 // claimFromMarks claims, in each lane from its mark on if it has one.
@@ -363,38 +385,4 @@ func sortJobs(jobs []*dibs.RawJob, order dibs.Order) {
 func newToken() (t dibs.Token) {
 	rand.Read(t[:]) // never fails: see crypto/rand
 	return t
-}
-
-// Resume implements dibs.Store.
-func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if err := s.check(ctx, "resume"); err != nil {
-		return nil, err
-	}
-	if err := checks.Resume(&r); err != nil {
-		return nil, err
-	}
-	q, ok, err := s.queue(ctx, r.Queue) // resume.sql does not notice that the queue's lease was changed
-	if err != nil || !ok || q.Rate.N > 0 || q.groupRates {
-		return nil, classify("resume", err)
-	}
-	lease := r.Lease
-	if lease == 0 {
-		lease = q.Lease
-	}
-	row := claimedRow{queue: r.Queue, worker: r.Worker, token: newToken(), limited: q.Concurrency > 0, timeout: q.JobTimeout}
-	var jobs []*dibs.RawJob
-	err = s.db.run(ctx, step{
-		sql:   s.sql.get("resume"),
-		args:  []any{r.Queue, r.Worker, [16]byte(row.token), lease.Microseconds()},
-		begin: func() { jobs = nil },
-		row: func(scan func(...any) error) error {
-			jobs, err = row.scan(jobs, scan)
-			return err
-		},
-	})
-	if err != nil {
-		return nil, classify("resume", err)
-	}
-	sortJobs(jobs, q.Order)
-	return jobs, nil
 }

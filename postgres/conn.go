@@ -217,6 +217,9 @@ func (c explainingConn) run(ctx context.Context, steps ...step) error {
 	if errors.Is(err, context.DeadlineExceeded) && time.Since(began) > unanswered {
 		c.s.dropIdle()
 	}
+	if lost(err) {
+		c.s.queues.forgetMarks()
+	}
 	return c.s.explain(ctx, err)
 }
 

@@ -77,6 +77,18 @@ func unreachable(err error) error {
 	return nil
 }
 
+// lost reports whether a connection has broken, as when the server has failed over to another one, or has crashed and begins anew.
+func lost(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return hasCode(err, "57P01", "57P02") // admin_shutdown, crash_shutdown
+	}
+	return unreachable(err) != nil
+}
+
 // repeatable reports whether a statement failed only because of concurrent transactions:
 // it was rolled back and may be sent again.
 func repeatable(err error) bool {

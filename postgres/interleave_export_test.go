@@ -225,11 +225,7 @@ func Pass(ctx context.Context, d time.Duration, stores ...*Store) error {
 	s := stores[0]
 	_, err := s.pool.Exec(ctx, strings.NewReplacer("MICROS", strconv.FormatInt(d.Microseconds(), 10), "SCHEMA", cmp.Or(s.o.Schema, "dibs")).Replace(passTime))
 	for _, s := range stores {
-		s.queues.mu.Lock()
-		for _, l := range s.queues.lanes {
-			l.forget()
-		}
-		s.queues.mu.Unlock()
+		s.queues.forgetMarks()
 	}
 	return err
 }

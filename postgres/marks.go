@@ -77,8 +77,9 @@ const (
 	passOverAfter = 250 * time.Millisecond // transactions that run for longer are passed over
 	maxPassedOver = 1000                   // at most so many transactions are passed over; with more of them marks do not move
 	maxSightings  = 100
-	probeEvery    = 5 * time.Second      // shortest time between two claims without marks
-	probePage     = 5 * time.Millisecond // more for each page that a claim without marks reads, about 50 times as long as reading it
+	probeEvery    = 5 * time.Second        // shortest time between two claims without marks
+	readPage      = 100 * time.Microsecond // about how long reading a page takes, with the rows that its entries name
+	probePage     = 500 * readPage         // a claim without marks comes this much later for each page that the last one read
 )
 
 // startPlaces are where a claim begins in each lane; late are the transactions that must still run.

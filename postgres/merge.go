@@ -44,6 +44,7 @@ type claimKey struct {
 	queue, worker string
 	lease         time.Duration
 	kinds         string
+	again         bool
 }
 
 // mergedClaims merges claims that differ only in the number of jobs.
@@ -138,7 +139,7 @@ func joined(calls []batch) (all batch) {
 
 // claimCalls returns the merger for claims like r; done must be called after the claim.
 func (s *Store) claimCalls(r dibs.ClaimRequest) (c *mergedClaims, done func()) {
-	name := claimKey{r.Queue, r.Worker, r.Lease, ""}
+	name := claimKey{queue: r.Queue, worker: r.Worker, lease: r.Lease, again: r.Again}
 	if len(r.Kinds) > 0 {
 		name.kinds = fmt.Sprintf("%q", r.Kinds)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/rest"
 	"github.com/dibs-queue/dibs/internal/session"
 	"github.com/dibs-queue/dibs/internal/ticks"
 	"github.com/dibs-queue/dibs/internal/waits"
@@ -58,6 +59,7 @@ type Store struct {
 	queues        queueCache
 	around        checks.Middleware
 	bell          *bell
+	rests         rest.Claims // in queues without marks
 	merged        merged
 	batches       atomic.Pointer[func(call string, calls int)] // of ObserveBatches; nil: nobody wants to know
 	sweeper       sweeper

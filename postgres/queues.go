@@ -61,6 +61,15 @@ func (c *queueCache) forget(names []string) {
 	}
 }
 
+// forgetMarks has the next claims look everywhere.
+func (c *queueCache) forgetMarks() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lanes {
+		l.forget()
+	}
+}
+
 func (c *queueCache) addLane(queue string, priority int16) { c.lanesOf(queue).add(maxLanes, priority) }
 
 func (c *queueCache) lanesOf(queue string) *lanes {

@@ -29,6 +29,7 @@ type bell struct {
 
 	mu             sync.Mutex
 	listeners      map[string]map[chan struct{}]bool // channels of Wakeups, by queue
+	rungAt         map[string]time.Time              // when they were last woken
 	listening      bool
 	ringing        bool                 // the notifier goroutine runs
 	pending        map[string]bool      // queues to notify
@@ -58,7 +59,7 @@ const allQueues = ""
 const fromNewQueue = "new"
 
 func newBell(s *Store) *bell {
-	return &bell{s: s, name: rand.Text(), signOfLife: signOfLife, listeners: map[string]map[chan struct{}]bool{}, pending: map[string]bool{}, roomNotifiedAt: map[string]time.Time{}}
+	return &bell{s: s, name: rand.Text(), signOfLife: signOfLife, listeners: map[string]map[chan struct{}]bool{}, rungAt: map[string]time.Time{}, pending: map[string]bool{}, roomNotifiedAt: map[string]time.Time{}}
 }
 
 // Wake implements dibs.Database.
@@ -95,6 +96,7 @@ func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 		delete(b.listeners[queue], ear)
 		if len(b.listeners[queue]) == 0 { // programs may wait for any number of queues, one after the other
 			delete(b.listeners, queue)
+			delete(b.rungAt, queue)
 		}
 	}
 }
@@ -103,12 +105,23 @@ func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 func (b *bell) ring(queue string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for ear := range b.listeners[queue] {
+	ears := b.listeners[queue]
+	if len(ears) > 0 {
+		b.rungAt[queue] = time.Now()
+	}
+	for ear := range ears {
 		select {
 		case ear <- struct{}{}:
 		default: // it has not taken the last signal yet
 		}
 	}
+}
+
+// lastRung is when the queue's listeners were last woken.
+func (b *bell) lastRung(queue string) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rungAt[queue]
 }
 
 // notify wakes other processes soon.
@@ -232,6 +245,7 @@ func (b *bell) listen() {
 		if ctx, end, ok := b.s.listenContext(); ok {
 			_ = b.listenOnce(ctx) // without it workers find jobs by polling
 			end()
+			b.s.queues.forgetMarks() // there may be another server now
 		}
 		select {
 		case <-time.After(relisten):

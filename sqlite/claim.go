@@ -34,8 +34,16 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		if err := tx.sweepIfDue(); err != nil {
 			return err
 		}
-		if jobs, err = tx.claim(r); err != nil || len(jobs) == r.N {
+		if r.Again && s.resting(r) {
+			return nil
+		}
+		began := time.Now()
+		if jobs, err = tx.claim(r); err != nil {
 			return err
+		}
+		s.rests.Note(r.Queue, r.Kinds, began, time.Since(began), len(jobs) > 0)
+		if len(jobs) == r.N {
+			return nil
 		}
 		if len(jobs) == 0 {
 			tx.idle++
@@ -50,6 +58,16 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		s.wakeups.wakeLater(r.Queue, held)
 	}
 	return jobs, nil
+}
+
+// resting reports whether a claim should find nothing without a look, since the last one for these kinds has read past many
+// jobs of other kinds and found nothing. Workers that were woken meanwhile are woken again when the pause is over.
+func (s *Store) resting(r dibs.ClaimRequest) bool {
+	left, woken := s.rests.Left(r.Queue, r.Kinds, time.Now(), s.wakeups.lastRung(r.Queue))
+	if left > 0 && woken {
+		s.wakeups.wakeLater(r.Queue, left)
+	}
+	return left > 0
 }
 
 func (s *session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {

@@ -15,6 +15,11 @@ func Prepared(tx dibs.SQLTx) dibs.SQLTx {
 	return tx
 }
 
+// NoteFruitless records a claim for a kind that has found nothing.
+func (s *Store) NoteFruitless(queue, kind string, began time.Time, took time.Duration) {
+	s.rests.Note(queue, []string{kind}, began, took, false)
+}
+
 // Queued is how many calls wait for the writer.
 func (s *Store) Queued() int { return len(s.writer.calls) }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/rest"
 	"github.com/dibs-queue/dibs/internal/ticks"
 	"github.com/dibs-queue/dibs/internal/waits"
 )
@@ -72,6 +73,7 @@ type Store struct {
 	callerPool *sql.DB
 	turn       *turn
 	wakeups    *wakeups
+	rests      rest.Claims
 	around     checks.Middleware
 	timer      *ticks.Timer // set to the next tick of a schedule, while somebody listens
 	waits      waits.Group

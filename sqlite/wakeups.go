@@ -47,6 +47,7 @@ func (s *Store) Wake(queue string) {
 type wakeups struct {
 	mu        sync.Mutex
 	listeners map[string]map[chan struct{}]bool
+	rungAt    map[string]time.Time // when the listeners of a queue were last woken
 
 	timer         *ticks.Timer // set to the next tick of a schedule
 	readers       *sql.DB
@@ -62,7 +63,7 @@ type wakeups struct {
 
 func startWakeups(readers *sql.DB, text *statements, timer *ticks.Timer) *wakeups {
 	w := &wakeups{
-		listeners: make(map[string]map[chan struct{}]bool), timer: timer,
+		listeners: make(map[string]map[chan struct{}]bool), rungAt: make(map[string]time.Time), timer: timer,
 		readers: readers, text: text, listenerAdded: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -96,6 +97,7 @@ func (w *wakeups) listen(queue string) (<-chan struct{}, func()) {
 		delete(w.listeners[queue], c)
 		if len(w.listeners[queue]) == 0 {
 			delete(w.listeners, queue)
+			delete(w.rungAt, queue)
 		}
 	}
 }
@@ -104,6 +106,9 @@ func (w *wakeups) broadcast(queues []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, q := range queues {
+		if len(w.listeners[q]) > 0 {
+			w.rungAt[q] = time.Now()
+		}
 		for c := range w.listeners[q] {
 			select {
 			case c <- struct{}{}:
@@ -111,6 +116,13 @@ func (w *wakeups) broadcast(queues []string) {
 			}
 		}
 	}
+}
+
+// lastRung is when the queue's listeners were last woken.
+func (w *wakeups) lastRung(queue string) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rungAt[queue]
 }
 
 // A claim of jobs held up by a rate is made again when they may start: within farWake, since

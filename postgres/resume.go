@@ -1,0 +1,42 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Resume implements dibs.Store.
+func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	if err := s.check(ctx, "resume"); err != nil {
+		return nil, err
+	}
+	if err := checks.Resume(&r); err != nil {
+		return nil, err
+	}
+	q, ok, err := s.queue(ctx, r.Queue) // resume.sql does not notice that the queue's lease was changed
+	if err != nil || !ok || q.Rate.N > 0 || q.groupRates {
+		return nil, classify("resume", err)
+	}
+	lease := r.Lease
+	if lease == 0 {
+		lease = q.Lease
+	}
+	row := claimedRow{queue: r.Queue, worker: r.Worker, token: newToken(), limited: q.Concurrency > 0, timeout: q.JobTimeout}
+	var jobs []*dibs.RawJob
+	err = s.db.run(ctx, step{
+		sql:   s.sql.get("resume"),
+		args:  []any{r.Queue, r.Worker, [16]byte(row.token), lease.Microseconds()},
+		begin: func() { jobs = nil },
+		row: func(scan func(...any) error) error {
+			jobs, err = row.scan(jobs, scan)
+			return err
+		},
+	})
+	if err != nil {
+		return nil, classify("resume", err)
+	}
+	sortJobs(jobs, q.Order)
+	return jobs, nil
+}
