@@ -35,6 +35,19 @@ func timeoutSlack(timeout time.Duration) time.Duration { return 10*time.Millisec
 // one that heeds its context to be gone when another worker starts the job.
 func (h *held) margin() time.Duration { return min(h.length/10, 2*time.Second) }
 
+// extendTimeout is how long an Extend may take that is sent now: half of the time until the first handler would have to stop. So
+// one that gets no answer, as its connection has fallen silent, leaves as much time again for the next.
+func (r *run) extendTimeout(now time.Time) time.Duration {
+	least := r.lease / 10
+	half := r.lease / 2
+	for _, h := range r.held {
+		if !h.interrupted && !h.extendRefused {
+			half = min(half, h.leaseEnd().Add(-h.margin()).Sub(now)/2)
+		}
+	}
+	return max(half, least)
+}
+
 // extend extends all leases in one call, once one of them has used up a third of its
 // length, and stops handlers whose leases could not be extended and are about to end.
 func (r *run) extend(now time.Time) (next time.Time) {
@@ -96,7 +109,7 @@ func (r *run) sendExtend(now time.Time) {
 	if len(b.jobs) == 0 {
 		return
 	}
-	r.extends.send(r.calls, r, b.length/3, func(ctx context.Context) (Extended, error) {
+	r.extends.send(r.calls, r, r.extendTimeout(time.Now()), func(ctx context.Context) (Extended, error) {
 		return r.Store.Extend(ctx, b.leases, b.length)
 	})
 }

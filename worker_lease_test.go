@@ -165,6 +165,39 @@ func TestHandlerIsToldToStopBeforeItsLeaseEnds(t *testing.T) {
 	}
 }
 
+// An Extend without an answer, as over a connection that has fallen silent, ends early enough for another one, and that too.
+func TestTwoExtendsWithoutAnAnswerLeaveTimeForAThird(t *testing.T) {
+	needs.Race(t)
+	virtualTime(t, func(t *testing.T, m *memory) {
+		m.setScript(func(ctx context.Context, call string) error {
+			if call != "extend" || m.count("extend") > 2 {
+				return nil
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
+			select {
+			case <-time.After(15 * time.Second):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		watch := new(watch).on(w)
+		stop := run(t, w)
+		id := enqueue(t, m, plain(1)...)[0]
+		time.Sleep(16 * time.Second)
+		stopped(t, stop)
+		if job := m.job(id); job.State != dibs.Completed || job.Attempt != 1 {
+			t.Errorf("the job is %s after %d attempts", job.State, job.Attempt)
+		}
+		if saw := watch.saw(); len(saw.lost) != 0 || saw.errors["extend"] != 2 {
+			t.Errorf("hooks saw lost %v, errors %v", saw.lost, saw.errors)
+		}
+	})
+}
+
 func TestOutcomeIsWrittenWhenTheDatabaseComesBackWithinTheLease(t *testing.T) {
 	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {

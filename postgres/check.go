@@ -14,6 +14,10 @@ import (
 // planFreely lets the planner choose any plan for a statement that reads all rows.
 var planFreely = qualify.Text(`select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_material']) name`)
 
+// unlimited has a statement that reads all rows end when it has read them, as pg_dump does: it locks nothing, and what it compares
+// has to be of one snapshot, so smaller steps would hold that for as long.
+var unlimited = qualify.Text(`select set_config('statement_timeout', '0', true)`)
+
 // Check implements dibs.Database.
 func (s *Store) Check(ctx context.Context) ([]string, error) {
 	if err := s.check(ctx, "check"); err != nil {
@@ -22,7 +26,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	var wrong repairable
 	var findings []string
 	// The upkeep's connections serve it even if the caller's transaction holds the last other one.
-	err := s.upkeep.run(ctx, step{sql: planFreely}, s.repairable(&wrong), step{
+	err := s.upkeep.run(ctx, step{sql: unlimited}, step{sql: planFreely}, s.repairable(&wrong), step{
 		sql:   s.sql.get("check"),
 		begin: func() { findings = []string{} },
 		row: func(scan func(...any) error) error {
@@ -36,7 +40,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 		return nil, classify("check", err)
 	}
 	findings = append(wrong.findings, findings...)
-	err = s.db.run(ctx, step{sql: planFreely}, step{sql: s.sql.get("texts"), row: func(scan func(...any) error) error {
+	err = s.db.run(ctx, step{sql: unlimited}, step{sql: planFreely}, step{sql: s.sql.get("texts"), row: func(scan func(...any) error) error {
 		var j dibs.RawJob
 		err := scan(&j.ID, (*[]byte)(&j.Payload), (*[]byte)(&j.Metadata))
 		findings = append(findings, checks.Texts(&j)...)
@@ -84,7 +88,7 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong repairable, err error) {
 	c := s.connOn(t)
 	turn := step{sql: s.sql.get("lock_repair"), args: []any{lockKey(s.o.schema(), "repair")}}
-	if err := c.run(ctx, waitBriefly, turn, step{sql: planFreely}, s.repairable(&wrong)); err != nil {
+	if err := c.run(ctx, waitBriefly, turn, step{sql: unlimited}, step{sql: planFreely}, s.repairable(&wrong)); err != nil {
 		return wrong, err
 	}
 	var steps []step

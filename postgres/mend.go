@@ -20,11 +20,15 @@ const (
 // mendAll looks at all jobs, and returns how many it has mended.
 func (s *Store) mendAll(ctx context.Context) (n int, err error) {
 	const tries = 100 // another process looks at some
-	last, mended, stuck := new(int64), 0, false
+	last, mended, stuck, size := new(int64), 0, false, 10*mendBatch
 	for try := 1; ; {
-		busy, err := s.inTurn(ctx, "mend", step{sql: s.sql.get("mend"), args: []any{*last, 10 * mendBatch}, row: func(scan func(...any) error) error {
+		busy, err := s.inTurn(ctx, "mend", step{sql: s.sql.get("mend"), args: []any{*last, size}, row: func(scan func(...any) error) error {
 			return scan(last, &mended, &stuck)
 		}})
+		if fewer, ok := smaller(err, size); ok {
+			size = fewer
+			continue
+		}
 		switch {
 		case err != nil:
 			return n, err

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -114,6 +116,8 @@ func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
 	w, address, through := newWires(t)
 	s, other := opened(t, through), opened(t, address)
 	s.bell.signOfLife = 100 * time.Millisecond
+	said := make(chan string, 100)
+	s.SetLog(slog.New(slog.NewTextHandler(lines(said), nil)))
 	wake, stop := s.Wakeups(dibs.DefaultQueue)
 	defer stop()
 	heard := func() {
@@ -139,6 +143,77 @@ func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
 	for range 3 { // the first may be the ring of a new listener
 		heard()
 	}
+	_ = s.Close() // then nothing more is said
+	close(said)
+	for _, want := range []string{"level=WARN msg=\"the connection that listens", "level=INFO msg=\"listening for wake-ups again"} {
+		if got := <-said; !strings.Contains(got, want) {
+			t.Errorf("the log says %q, want %q", got, want)
+		}
+	}
+	for line := range said {
+		t.Errorf("the log says more: %s", line)
+	}
+}
+
+// lines sends each line of a log.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// A worker whose wires fall silent, and whose server can be reached by new ones, keeps the lease of its job: the extension that
+// gets no answer ends early enough for another.
+func TestAJobKeepsItsLeaseWhenAllWiresFallSilent(t *testing.T) {
+	needs.Race(t)
+	needs.Long(t)
+	t.Parallel()
+	w, address, through := newWires(t)
+	s, other := opened(t, through), opened(t, address)
+	const lease = 9 * time.Second
+	started, ended := make(chan int64), make(chan error, 1)
+	worker := &dibs.Worker{Store: s, Lease: lease}
+	release := make(chan struct{})
+	dibs.Handle(worker, "k", func(ctx context.Context, job *dibs.Job[any]) error {
+		started <- job.ID
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { ended <- worker.Run(ctx) }()
+	if _, err := other.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	id := <-started
+	w.fallSilent()
+	claimed, err := other.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for extended := false; !extended; time.Sleep(50 * time.Millisecond) {
+		j, err := other.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if time.Since(claimed.ClaimedAt) > 2*lease {
+			t.Fatal("the lease is not extended")
+		}
+		extended = j.LeaseUntil.After(claimed.LeaseUntil)
+	}
+	close(release)
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if j, err := other.Get(t.Context(), id); err != nil || j.State != dibs.Completed || j.Attempt != 1 {
+		t.Errorf("the job is %+v, %v", j, err)
+	}
+	w.cut()
 }
 
 // Once a call has got no answer, the next goes over a new connection, however many silent ones the pool has.

@@ -1,13 +1,16 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -65,6 +68,44 @@ func TestOperatorsGoOnInSmallerStepsUnderATimeout(t *testing.T) {
 	cancel()
 	if got, err := s.Prune(t.Context(), "q", dibs.Cancelled, 0); err != nil || got != n {
 		t.Errorf("pruned %d jobs, %v", got, err)
+	}
+}
+
+// A check reads everything, in one snapshot, and so for longer than a statement_timeout allows. Here a lock holds it up.
+func TestACheckTakesAsLongAsItNeedsUnderATimeout(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	address := pgtest.URL(t)
+	if err := postgres.Migrate(t.Context(), address, postgres.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	holder, look := connect(t, address), connect(t, address)
+	s := opened(t, address+"&statement_timeout=500&application_name=checking", postgres.Options{Pooler: true})
+	for name, check := range map[string]func(context.Context) ([]string, error){"check": s.Check, "repair": s.Repair} {
+		tx, err := holder.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), "lock table dibs.finished in access exclusive mode"); err != nil {
+			t.Fatal(err)
+		}
+		result := make(chan error, 1)
+		go func() {
+			_, err := check(t.Context())
+			result <- err
+		}()
+		for waits := false; !waits && len(result) == 0; time.Sleep(20 * time.Millisecond) {
+			const sql = "select count(*) > 0 from pg_stat_activity where application_name = 'checking' and datname = current_database() and wait_event_type = 'Lock' and clock_timestamp() - query_start > interval '700 ms'"
+			if err := look.QueryRow(t.Context(), sql).Scan(&waits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-result; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"strings"
+	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/qualify"
@@ -25,6 +22,7 @@ type bell struct {
 	s    *Store
 	name string // marks this store's own NOTIFY
 
+	log        *slog.Logger  // nil: slog.Default()
 	signOfLife time.Duration // how long the listener waits for a notification before it asks whether the server is there
 
 	mu             sync.Mutex
@@ -239,55 +237,6 @@ func (b *bell) channel() string {
 	return name[:min(len(name), 63)]
 }
 
-// listen keeps one connection listening until the store is closed.
-func (b *bell) listen() {
-	for b.s.closed.Err() == nil {
-		if ctx, end, ok := b.s.listenContext(); ok {
-			_ = b.listenOnce(ctx) // without it workers find jobs by polling
-			end()
-			b.s.queues.forgetMarks() // there may be another server now
-		}
-		select {
-		case <-time.After(relisten):
-		case <-b.s.closed.Done():
-		}
-	}
-}
-
-func (b *bell) listenOnce(ctx context.Context) error {
-	conn, err := pgx.ConnectConfig(ctx, b.s.pool.Config().ConnConfig)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), relisten)
-		defer cancel()
-		_ = conn.Close(ctx) // the wire may be silent
-	}()
-	if _, err := conn.Exec(ctx, "listen "+ident(b.channel())); err != nil {
-		return err
-	}
-	b.ringAll()
-	for {
-		n, err := b.next(ctx, conn)
-		if err != nil {
-			return err
-		}
-		// This process' workers are awake already: another wakeup would cost an empty claim.
-		from, queue, _ := strings.Cut(n.Payload, " ")
-		if from == fromNewQueue {
-			b.addNewQueues(ctx)
-		}
-		switch {
-		case from == b.name:
-		case queue == allQueues:
-			b.ringAll()
-		default:
-			b.ring(queue)
-		}
-	}
-}
-
 // addNewQueues looks for queues that are new. Sweeps look too, and report an error.
 func (b *bell) addNewQueues(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
@@ -305,24 +254,5 @@ func (b *bell) ringAll() {
 	b.mu.Unlock()
 	for _, q := range queues {
 		b.ring(q)
-	}
-}
-
-// next waits for a notification. A wire may fall silent without an error, as when something between has forgotten the
-// connection: so where nothing comes for a while, the server is asked whether it is there.
-func (b *bell) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
-	for {
-		quiet, cancel := context.WithTimeout(ctx, b.signOfLife)
-		n, err := conn.WaitForNotification(quiet)
-		cancel()
-		if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
-			return n, err
-		}
-		answer, cancel := context.WithTimeout(ctx, min(b.signOfLife, answerTime))
-		err = conn.Ping(answer)
-		cancel()
-		if err != nil {
-			return nil, err
-		}
 	}
 }

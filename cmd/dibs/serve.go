@@ -158,7 +158,8 @@ func (a *app) serve(cmd *cobra.Command, f *serveFlags) error {
 		Metrics: metricsPage(registry),
 	}
 	a.conns = f.pool
-	return withSlot(ctx, log, a.openToServe, func(db dibs.Database) error {
+	return connect(ctx, waiting{log: log, notListening: true}, a.openToServe, func(db dibs.Database) error {
+		setLog(db, log)
 		db, err := metrics.Observe(registry, db)
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"
@@ -103,6 +102,9 @@ One that ends or is stopped is replaced; a job that it has read and not answered
 end their stdin is closed. docs/lines.md says the rest, examples/workers has workers in six
 languages.
 
+A PostgreSQL server that is starting, is full or does not answer yet is waited for, and the log says
+so; with --until-empty, one that does not answer ends dibs work with exit code 4.
+
 On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shutdown to
 end before they are stopped and their jobs given back, uncounted, within 5 s. The exit code
 is 0. A second signal kills the programs at once; the exit code is then 130. The same signal
@@ -161,7 +163,8 @@ func newWorkCmd(a *app) *cobra.Command {
 			if a.applicationName, a.conns = "dibs worker "+f.name, workConns; f.listen != "" {
 				a.conns++ // for scrapes
 			}
-			return withSlot(cmd.Context(), a.logger(f.verbose), a.openToWork, func(db jobTable) error {
+			wait := waiting{log: a.logger(f.verbose), notListening: !f.untilEmpty}
+			return connect(cmd.Context(), wait, a.openToWork, func(db jobTable) error {
 				if err := f.findQueues(cmd.Context(), a, db); err != nil {
 					return err
 				}
@@ -173,40 +176,6 @@ func newWorkCmd(a *app) *cobra.Command {
 	f.add(cmd)
 	return cmd
 }
-
-// workConns is the number of connections to PostgreSQL that a worker uses, besides one for
-// wake-ups: it can extend its leases while another call waits.
-const workConns = 2
-
-// withSlot opens the database for a worker, or another process that stays. It waits for a server that has
-// no free connection or is starting up, since a machine may start many workers at the same time.
-func withSlot[T interface{ Close() error }](ctx context.Context, log *slog.Logger, connect func(context.Context) (T, error), do func(T) error) error {
-	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		db, err := connect(ctx)
-		if !open.Passing(err) {
-			return use(db, err, do)
-		}
-		pause := time.Duration(float64(wait) * (0.5 + rand.Float64())) // random, so that not all workers retry at the same moment
-		log.Warn(err.Error()+"; trying again", "in", pause.Round(time.Millisecond))
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (a *app) openToWork(ctx context.Context) (jobTable, error) {
-	if a.table != "" {
-		return a.openTable(ctx)
-	}
-	return a.open(ctx)
-}
-
-const (
-	firstWait = 250 * time.Millisecond
-	lastWait  = 5 * time.Second
-)
 
 // workerName returns a name that is unique to this process.
 func workerName() string {
@@ -303,9 +272,8 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 	p := newProgram(f, a.programEnv(), now.Done())
 	defer p.close()
 	p.log = a.logger(f.verbose)
-	p.table, _ = db.(*adoptedTable)
-	if p.table != nil {
-		p.table.SetLog(p.log)
+	setLog(db, p.log)
+	if p.table, _ = db.(*adoptedTable); p.table != nil {
 		go watchStuck(now, p.table, p.log)
 	}
 	w := &dibs.Worker{

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strings"
 
@@ -231,6 +233,16 @@ func explainRefusal(u URL, e *pgconn.PgError) *Error {
 func Passing(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && slices.Contains([]string{"53300", "57P01", "57P02", "57P03"}, refused.Code)
+}
+
+// Away reports whether no PostgreSQL server answers: nothing listens at the address, its name is unknown, or connections end
+// or time out before the server has said anything. Each of these may be so while a server is being started.
+func Away(err error) bool {
+	var connect *pgconn.ConnectError
+	if !errors.As(err, &connect) || errors.As(err, new(*pgconn.PgError)) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	return errors.As(err, new(*net.OpError)) || errors.As(err, new(*net.DNSError)) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func host(u URL) string {
