@@ -36,6 +36,7 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 		{"sessions", "diagnose_sessions", nil},
 		{"locks", "diagnose_locks", []any{schema}},
 		{"turns", "diagnose_turns", nil},
+		{"rows", "diagnose_rows", nil},
 		{"what holds back vacuum", "diagnose_horizon", nil},
 		{"dead rows", "diagnose_tables", []any{schema, made.tables, made.settings}},
 		{"the schema", "diagnose_schema", []any{schema, made.kinds, made.names, made.version}},

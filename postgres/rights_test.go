@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -320,18 +321,32 @@ func TestASchemaThatIsThereIsUsed(t *testing.T) {
 	}
 }
 
+// migrationNames lists the migrations that there are.
+func migrationNames(t *testing.T) []string {
+	t.Helper()
+	names, err := filepath.Glob("migrations/*.sql")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for i := range names {
+		names[i] = filepath.Base(names[i])
+	}
+	return names
+}
+
 func TestMigrateTellsWhatItDid(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	for _, want := range []string{"0001_first.sql, 0002_enqueue.sql", ""} {
+	all := migrationNames(t)
+	for _, want := range []string{strings.Join(all, ", "), ""} {
 		var version int
 		var names []string
 		o := postgres.Options{Migrated: func(v int, list []string) { version, names = v, list }}
 		if err := postgres.Migrate(t.Context(), address+"&pool_max_conns=3", o); err != nil {
 			t.Fatal(err)
 		}
-		if version != 2 || strings.Join(names, ", ") != want {
-			t.Errorf("told of version %d and %q, want 2 and %q", version, names, want)
+		if version != len(all) || strings.Join(names, ", ") != want {
+			t.Errorf("told of version %d and %q, want %d and %q", version, names, len(all), want)
 		}
 	}
 }
@@ -353,10 +368,11 @@ func TestMigrationsWithoutTransactions(t *testing.T) {
 	}
 	execute(t, conn, "begin;"+text+"commit")
 	opened(t, address, postgres.Options{})
-	if none, err := postgres.Migrations(postgres.Options{}, 2); none != "" || err != nil {
+	newest := len(migrationNames(t))
+	if none, err := postgres.Migrations(postgres.Options{}, newest); none != "" || err != nil {
 		t.Errorf("since the newest version there are %q, %v", none, err)
 	}
-	for _, version := range []int{-1, 3} {
+	for _, version := range []int{-1, newest + 1} {
 		if _, err := postgres.Migrations(postgres.Options{}, version); !errors.Is(err, dibs.ErrInvalid) {
 			t.Errorf("since version %d: %v", version, err)
 		}

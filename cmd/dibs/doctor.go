@@ -74,6 +74,7 @@ const (
 type medic struct {
 	a       *app
 	maxWait time.Duration
+	facts   []diagnosis.Fact
 
 	Findings []ailment `json:"findings"`
 	Looked   []string  `json:"looked"`  // what it has looked at
@@ -106,6 +107,7 @@ func (d *medic) look(ctx context.Context, db dibs.Database) error {
 	} else if err != nil {
 		return err
 	}
+	d.facts = r.Facts
 	d.queues(&q)
 	d.jobs(&q, r.Facts)
 	d.clock(r.Now, before, after)

@@ -166,8 +166,40 @@ func (d *medic) held(q *queueLook, s dibs.QueueStats) {
 		d.note("rate", command("dibs queue", s.Queue), "queue %s: the queue is held by its rate (%s)", queue, waits)
 	case s.Claimed > 0 && q.paced[s.Queue]: // the same of a group, of which nothing is said either
 	default:
-		d.wrong("waits", command("dibs ls", s.Queue, "--state waiting"), "queue %s: %s, and nothing is known that holds it up", queue, waits)
+		next, what := command("dibs ls", s.Queue, "--state waiting"), "nothing is known that holds it up"
+		if who, end, is := d.holder("", "turn", "job"); is {
+			next, what = end, who
+		}
+		d.wrong("waits", next, "queue %s: %s, and %s", queue, waits, what)
 	}
+}
+
+// holder names a transaction that holds the row of a schedule, or else rows of one of the tables,
+// for longest. Workers pass over such rows, so nobody is seen to wait for it.
+func (d *medic) holder(schedule string, tables ...string) (who, next string, is bool) {
+	var h diagnosis.Fact
+	for _, f := range d.facts {
+		switch exact := f.Name == "schedule_lock" && schedule != "" && f.About == schedule; {
+		case exact:
+			h = f
+		case h.Name == "" && f.Name == "row_lock" && slices.Contains(tables, f.About):
+			h = f
+		}
+	}
+	if h.Name == "" {
+		return "", "", false
+	}
+	holds, open := "has locked rows of the table "+h.About, ""
+	if h.Name == "schedule_lock" {
+		holds = "holds its row"
+	}
+	if h.Age > 0 {
+		open = ", in a transaction that is open for " + roughly(h.Age)
+	}
+	if h.ID == 0 {
+		return "a prepared transaction " + holds, "select gid, prepared, owner from pg_prepared_xacts;", true
+	}
+	return fmt.Sprintf("process %d of the server %s%s; %s", h.ID, holds, open, clip(oneLine(h.Text), 160)), terminate(h.ID), true
 }
 
 // hangs words jobs that do not get on: only the end of its process ends a handler that does not heed
@@ -276,6 +308,8 @@ func (d *medic) late(q *queueLook, f diagnosis.Fact) {
 	next, who := "dibs workers", "though workers are there: see their logs"
 	if !q.live() {
 		next, who = "dibs work QUEUE -- PROGRAM", "as no worker is there"
+	} else if holder, end, is := d.holder("", "claim", "job"); is && f.About == "claims" {
+		next, who = end, "as "+holder
 	}
 	switch f.About {
 	case "claims":
@@ -299,6 +333,8 @@ func (d *medic) lateSchedule(q *queueLook, f diagnosis.Fact) {
 		if i := slices.IndexFunc(q.schedules, func(s dibs.Schedule) bool { return s.Name == f.About }); i >= 0 {
 			next = words.StartWorker(q.schedules[i].Queue)
 		}
+	} else if holder, end, is := d.holder(f.About, "schedule"); is {
+		next, who = end, "as "+holder
 	}
 	d.wrong("late_schedule", next, "schedule %s should have made a job %s ago, %s", name(f.About), roughly(f.Age), who)
 }

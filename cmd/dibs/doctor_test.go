@@ -148,38 +148,6 @@ func TestDoctorFindsWhatHoldsUpQueues(t *testing.T) {
 	})
 }
 
-// Handlers that hang fill the places of their workers. It is said after a minute who holds which job for
-// how long, and that none has ended since.
-func TestItIsSaidWhoHoldsJobsThatHang(t *testing.T) {
-	onEach(t, func(c *cli) {
-		w := c.register("anna", 2, nil, "mail")
-		for range 3 {
-			c.ok("enqueue", "mail", "1", "--kind", "send")
-		}
-		claimed := c.rows(c.ok("claim", "mail", "-n", "2", "--worker", "anna", "--lease", "1h", "--json"))
-		c.findsNo("hanging")
-		c.set(2*time.Minute, "update %sjob set claimed_at = @ where token is not null")
-		const next = "dibs queue mail --job-timeout DURATION"
-		c.finds(severityNote, "hanging", next, "queue mail: worker anna has held job 1 (send) for 2m", "worker anna has held job 2 (send) for 2m", "no attempt of the queue has ended since (1 job is due")
-		c.set(7*time.Minute, "update %sjob set claimed_at = @ where id = 1")
-		c.finds(severityWrong, "hanging", next, "worker anna has held job 1 (send) for 7m", "worker anna has held job 2 (send) for 2m")
-		if got := c.whyOf("mail"); got != "busy hanging" {
-			c.t.Errorf("dibs stats gives the reasons %q", got)
-		}
-		c.put(w)
-		if got := c.ok("workers", "--jobs"); !strings.Contains(got, "1 send for 7m") || !strings.Contains(got, "2 send for 2m") {
-			c.t.Errorf("dibs workers --jobs writes\n%s", got)
-		}
-		c.ok("queue", "mail", "--job-timeout", "5m") // the handler of job 1 does not heed it
-		c.finds(severityWrong, "hanging", "kill 1 # on h", "worker anna has held job 1 (send) for 7m", "the queue's timeout of 5m is over, and its handlers do not heed that")
-		c.ok("finish", fmt.Sprint(claimed[1]["id"]), fmt.Sprint(claimed[1]["token"]), "--completed")
-		c.finds(severityWrong, "hanging", "kill 1 # on h", "worker anna has held job 1 (send) for 7m; the queue's timeout")
-		c.ok("queue", "mail", "--job-timeout", "0s")
-		c.findsNo("hanging")
-		c.empty()
-	})
-}
-
 // Beyond so many scheduled jobs nobody has counted how many of the waiting ones are due.
 func TestDoctorCountsNoDueJobsThatItDoesNotKnow(t *testing.T) {
 	onEach(t, func(c *cli) {
@@ -357,7 +325,7 @@ func TestTheDoctorHasWordsForEveryFact(t *testing.T) {
 			}
 		}
 	}
-	elsewhere := "claims wake tally periods history completed cancelled view constraint function now index" // no facts, or the details of some
+	elsewhere := "schedule_lock row_lock claims wake tally periods history completed cancelled view constraint function now index" // no facts, or the details of some
 	for _, name := range names {
 		if strings.Contains(elsewhere, name) || name == "reader" {
 			continue
