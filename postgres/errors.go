@@ -34,7 +34,7 @@ func classify(op string, err error) error {
 		return checks.Failed(op, dibs.ErrClosed)
 	}
 	if hasCode(err, "25006") { // read_only_sql_transaction
-		err = fmt.Errorf("the server is read-only: it is a standby, or default_transaction_read_only is on: %w", err)
+		err = &checks.ReadOnlyError{Why: checks.ReadOnlyServer, Err: err}
 	}
 	if sentinel := sentinelFor(err); sentinel != nil && !errors.Is(err, sentinel) {
 		err = fmt.Errorf("%w: %w", sentinel, err)

@@ -81,6 +81,9 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 
 func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	p, err := s.pending(ctx)
+	if err == nil && p.readOnly { // said at once, not only when there is something to write
+		err = &checks.ReadOnlyError{Why: checks.ReadOnlyServer}
+	}
 	if err == nil && p.leasesEnded {
 		if err = s.expire(ctx, out); err == nil {
 			p, err = s.pending(ctx) // expire has freed places in groups
@@ -110,12 +113,13 @@ type pending struct {
 	clockDue
 	newestTally int64    // id of the newest row of the tally
 	percentUsed int      // percent of the server's connections that are in use
+	readOnly    bool     // the server only reads
 	groups      []string // queues with groups that have something to admit
 }
 
 func (s *Store) pending(ctx context.Context) (p pending, err error) {
 	err = s.upkeep.run(ctx, s.clockStep(&p.clockDue), step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
-		return scan(&p.newestTally, &p.groups, &p.percentUsed)
+		return scan(&p.newestTally, &p.groups, &p.percentUsed, &p.readOnly)
 	}})
 	return p, err
 }

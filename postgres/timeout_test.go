@@ -123,8 +123,13 @@ func TestAReadOnlyServerIsNamed(t *testing.T) {
 	q := u.Query()
 	q.Set("default_transaction_read_only", "on")
 	u.RawQuery = q.Encode()
-	_, err = opened(t, u.String(), postgres.Options{}).Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}})
+	s := opened(t, u.String(), postgres.Options{})
+	_, err = s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}})
 	if !errors.Is(err, dibs.ErrUnavailable) || !strings.Contains(err.Error(), "default_transaction_read_only") {
 		t.Errorf("enqueued: %v", err)
+	}
+	_, err = s.Sweep(t.Context()) // though there is nothing to do
+	if !errors.Is(err, dibs.ErrUnavailable) || !strings.Contains(err.Error(), "default_transaction_read_only") {
+		t.Errorf("swept: %v", err)
 	}
 }

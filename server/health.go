@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 const (
@@ -33,8 +34,8 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return reply(w, http.StatusOK, healthAnswer{"ok"})
 }
 
-// readyz says that the database answers, that what is due by the clock is done, and that the server is not
-// shutting down.
+// readyz says that the database answers and can be written, that what is due by the clock is done, and that
+// the server is not shutting down.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if s.closing.Err() != nil {
 		return &problemError{kind: shuttingDown}
@@ -48,7 +49,8 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, healthAnswer{"ok"})
 }
 
-// ask looks for a job that does not exist, unless somebody has just done so.
+// ask looks for a job that does not exist, and sweeps, which a database that only reads refuses, unless
+// somebody has just done so. What else keeps a sweep from being done, such as one schedule, is seen by late.
 func (s *Server) ask(ctx context.Context) error {
 	s.ready.mu.Lock()
 	defer s.ready.mu.Unlock()
@@ -60,6 +62,11 @@ func (s *Server) ask(ctx context.Context) error {
 	_, err := s.db.Get(ctx, math.MaxInt64)
 	if errors.Is(err, dibs.ErrNotFound) {
 		err = nil
+	}
+	if err == nil {
+		if _, swept := s.db.Sweep(ctx); errors.As(swept, new(*checks.ReadOnlyError)) {
+			err = swept
+		}
 	}
 	s.ready.at, s.ready.err = time.Now(), err
 	return err

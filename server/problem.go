@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // Problem is the body of every answer that is an error: problem details as in RFC 9457.
@@ -78,6 +79,7 @@ func problemOf(err error) (Problem, http.Header) {
 	var own *problemError
 	var rule *dibs.InvalidError
 	var long *http.MaxBytesError
+	var readOnly *checks.ReadOnlyError
 	switch {
 	case errors.As(err, &own):
 		p := own.problem(own.detail)
@@ -93,6 +95,8 @@ func problemOf(err error) (Problem, http.Header) {
 		return tooLarge.problem(fmt.Sprintf("the body is longer than %d bytes", long.Limit)), nil
 	case errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue), errors.Is(err, dibs.ErrUnknownSchedule):
 		return notFound.problem(strings.TrimPrefix(err.Error(), "dibs: ")), nil
+	case errors.As(err, &readOnly):
+		return unavailable.problem(readOnly.Why + "; nothing was written, and calls that only read go on"), nil
 	case errors.Is(err, dibs.ErrUnavailable):
 		return unavailable.problem("it may pass: try again; it is not known whether this call took effect"), nil
 	case errors.Is(err, dibs.ErrLeaseLost):

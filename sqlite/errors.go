@@ -19,7 +19,6 @@ var hints = map[int]string{
 	sqlite3.SQLITE_LOCKED:   "another statement of the same connection is still open; end it",
 	sqlite3.SQLITE_FULL:     "the disk is full, or the file has reached its largest size; make room",
 	sqlite3.SQLITE_IOERR:    "the disk reported an error",
-	sqlite3.SQLITE_READONLY: "the file or its directory cannot be written; check owner and permissions",
 	sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check the path, owner and permissions",
 	sqlite3.SQLITE_PERM:     "the file cannot be used; check owner and permissions",
 	sqlite3.SQLITE_NOMEM:    "memory is short",
@@ -47,6 +46,9 @@ func classify(err error) error {
 	code, ok := resultCode(err)
 	if !ok {
 		return err
+	}
+	if code == sqlite3.SQLITE_READONLY {
+		return fmt.Errorf("%w: %w", dibs.ErrUnavailable, &checks.ReadOnlyError{Why: checks.ReadOnlyFile, Err: err})
 	}
 	if hint, ok := hints[code]; ok {
 		return fmt.Errorf("%w: %s: %w", dibs.ErrUnavailable, hint, err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -221,7 +222,7 @@ func explainRefusal(u URL, e *pgconn.PgError) *Error {
 		}
 	case "25006": // read_only_sql_transaction
 		return &Error{
-			Problem: "the PostgreSQL server is read-only: it is a standby, or default_transaction_read_only is on",
+			Problem: checks.ReadOnlyServer,
 			Next:    "name the primary server with --db or $DIBS_DB; or, if this is it: alter role NAME set default_transaction_read_only = off",
 		}
 	}

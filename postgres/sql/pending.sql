@@ -1,7 +1,7 @@
 -- Purpose: find out what a sweep has to do.
 -- Parameters: none.
 -- Columns out: the newest row of the tally; the queues in which grouped jobs wait to be
---   admitted; percent of the server's connections in use.
+--   admitted; percent of the server's connections in use; whether the server only reads.
 -- Concurrency: a plain read; admitting itself takes a turn (turn_admit.sql).
 select
     (
@@ -21,4 +21,5 @@ select
     (
         select coalesce(sum(d.numbackends) * 100 / nullif(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int, 0), 0)::int
         from pg_catalog.pg_stat_database d
-    )
+    ),
+    current_setting('transaction_read_only')::boolean
