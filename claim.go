@@ -98,6 +98,17 @@ func (r *run) sendClaim(now time.Time) {
 	})
 }
 
+// callName names the call that looks for jobs in a queue, or in all queues.
+func callName(q *feed) string {
+	switch {
+	case q == nil:
+		return "due"
+	case q.resume:
+		return "resume"
+	}
+	return "claim"
+}
+
 // claimed starts the jobs that a claim gave.
 func (r *run) claimed(a answer[found]) {
 	r.claims.answered(r, a.err)
@@ -106,7 +117,7 @@ func (r *run) claimed(a answer[found]) {
 		if q != nil && len(r.feeds) == 1 { // a worker with several queues claims from the others first
 			q.claimNow = true
 		}
-		r.onError("claim", a.err)
+		r.onError(callName(q), a.err)
 		if r.hopeless(a.err) {
 			r.fatal = a.err
 			r.stopClaiming(now)

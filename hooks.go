@@ -31,7 +31,7 @@ type Hooks struct {
 	// LeaseLost: the handler of a job was told to stop, because its lease is lost or
 	// about to end. Finished follows when the handler has returned.
 	LeaseLost func(job *RawJob, reason error)
-	// Error: a call to the store failed: "claim", "extend", "finish", "sweep" or
+	// Error: a call to the store failed: "claim", "due", "resume", "extend", "finish", "sweep" or
 	// "register". It is repeated.
 	Error func(call string, err error)
 }

@@ -375,6 +375,28 @@ func TestARestartedWorkerTakesBackTheJobsOfAllItsQueues(t *testing.T) {
 	})
 }
 
+// An error of a call is reported under the name of that call.
+func TestErrorsNameTheCallThatFailed(t *testing.T) {
+	needs.Race(t)
+	virtualTime(t, func(t *testing.T, m *memory) {
+		m.setScript(func(_ context.Context, call string) error {
+			if call == "due" || call == "resume" && m.count("resume") == 1 {
+				return errAway
+			}
+			return nil
+		})
+		w, _ := several(m, untilEnd, named("a", "b")...)
+		w.Resume = true
+		watch := new(watch).on(w)
+		stop := run(t, w)
+		time.Sleep(time.Minute)
+		stopped(t, stop)
+		if e := watch.saw().errors; e["due"] == 0 || e["resume"] != 1 || e["claim"] != 0 {
+			t.Errorf("errors of %v", e)
+		}
+	})
+}
+
 func TestQueuesThatCannotBeServedAreRefused(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"regexp"
 	"sync"
 	"testing"
 
@@ -96,5 +97,17 @@ func TestCallsThatRaceCloseAreToldSo(t *testing.T) {
 			t.Error(err)
 		}
 		calls.Wait()
+	}
+}
+
+// A connection that is not made gives one sentence, with the first server and why; pgx has a line for each try of each address.
+func TestErrorsOfConnectionsAreOneSentence(t *testing.T) {
+	t.Parallel()
+	_, err := postgres.Open(t.Context(), "postgres://app:secret@127.0.0.1:1,127.0.0.1:2/x", postgres.Options{})
+	if !errors.Is(err, dibs.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if text := err.Error(); !regexp.MustCompile(`^dibs: open: database unavailable: no connection to 127\.0\.0\.1:1 and 1 more: [^\n:]*connect: [^\n:]+$`).MatchString(text) {
+		t.Errorf("the error is %q", text)
 	}
 }

@@ -26,7 +26,7 @@ func (b *bell) listen() {
 				lost = false
 			})
 			if ctx.Err() == nil && !lost {
-				b.logger().Warn("the connection that listens for wake-ups has ended or fallen silent; until there is a new one, workers find jobs by polling", "error", err)
+				b.logger().Warn("the connection that listens for wake-ups has ended or fallen silent; until there is a new one, workers find jobs by polling", "error", inOneSentence(err))
 				lost = true
 			}
 			end()
