@@ -97,6 +97,7 @@ type RawJob struct {
 	// waits for that. Get and List set it.
 	HeldUntil time.Time `json:"held_until,omitzero"`
 
+	// UniqueKey is the key that a live job holds; Get and List leave out one that it holds no longer.
 	UniqueKey   string      `json:"unique_key,omitempty"`
 	UniqueUntil UniqueUntil `json:"unique_until,omitempty"`
 	// UniqueFreeAt is when the period ends for which it holds its key, whatever becomes of it:

@@ -104,7 +104,9 @@ func uniqueClaimed(t *test) {
 	first := t.enqueue(keyedUntilClaimed("u"))[0]
 	t.enqueueDuplicate(first, keyedUntilClaimed("u"))
 	j := t.claimOne(dibs.ClaimRequest{})
+	equal(t, "key that the running job no longer holds", t.get(first).UniqueKey, "")
 	second := t.enqueue(keyedUntilClaimed("u"))[0]
+	equal(t, "key of its holder", t.get(second).UniqueKey, "u")
 	t.enqueueDuplicate(second, keyedUntilClaimed("u"))
 	t.finish(j.Lease().RetryAfter(0, "e"))
 	t.enqueueDuplicate(second, keyedUntilClaimed("u"))

@@ -327,12 +327,14 @@ func (m *Model) show(jobs []*job) []*dibs.RawJob {
 	return shown
 }
 
-// look shows jobs with their periods, as Get and List do.
+// look shows jobs with their periods and the keys that they hold, as Get and List do.
 func (m *Model) look(jobs []*job) []*dibs.RawJob {
 	shown := m.show(jobs)
-	for _, j := range shown {
+	for i, j := range shown {
 		if p := m.periods[group{j.Queue, j.UniqueKey}]; p.job == j.ID && p.until.After(m.now) {
 			j.UniqueFreeAt = p.until
+		} else if !jobs[i].holdsKey && !j.State.Final() {
+			j.UniqueKey, j.UniqueUntil = "", ""
 		}
 	}
 	return shown

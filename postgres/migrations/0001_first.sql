@@ -386,7 +386,8 @@ create table dibs.history (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- Jobs as Get and List show them; the live and the ended ones have the same columns.
+-- Jobs as Get and List show them; the live and the ended ones have the same columns. A live job
+-- shows its unique key while it holds it.
 create view dibs.live_job as
 select
     j.id,
@@ -402,8 +403,16 @@ select
     j.max_attempts,
     j.group_key,
     case when j.group_key is not null then coalesce(l.places, q.group_limit, 1) end as group_limit,
-    j.unique_key,
-    j.unique_until,
+    case when j.unique_held or exists (
+        select
+        from dibs.unique_window u
+        where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id and u.until > statement_timestamp()
+    ) then j.unique_key end as unique_key,
+    case when j.unique_held or exists (
+        select
+        from dibs.unique_window u
+        where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id and u.until > statement_timestamp()
+    ) then j.unique_until end as unique_until,
     j.worker,
     j.token,
     j.lease_until,

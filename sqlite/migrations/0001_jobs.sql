@@ -297,7 +297,8 @@ create table dibs_history (
   primary key (minute, queue)
 ) strict, without rowid;
 
--- Jobs as Get and List show them; the live and the ended ones have the same columns.
+-- Jobs as Get and List show them; the live and the ended ones have the same columns. A live job
+-- shows its unique key while it holds it.
 create view dibs_live_job as
 select
   j.id,
@@ -313,8 +314,16 @@ select
   j.max_attempts,
   j.group_key,
   case when j.group_key is null then 0 else coalesce(l.places, q.group_limit, 1) end as group_limit,
-  j.unique_key,
-  j.unique_until,
+  case when j.unique_held = 1 or exists (
+    select 1
+    from dibs_unique_window u
+    where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id and u.until > unixepoch('subsec') * 1000000
+  ) then j.unique_key end as unique_key,
+  case when j.unique_held = 1 or exists (
+    select 1
+    from dibs_unique_window u
+    where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id and u.until > unixepoch('subsec') * 1000000
+  ) then j.unique_until end as unique_until,
   j.worker,
   j.token,
   j.lease_until,
