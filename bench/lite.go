@@ -13,7 +13,7 @@ import (
 )
 
 // onSQLite is W10: W1 to W3 on SQLite with durable commits, beside the same driver with a
-// bare table.
+// bare table; and W12, how many processes share a file.
 func (b *bench) onSQLite() []comparison {
 	lite := b.lite()
 	var list []comparison
@@ -39,6 +39,12 @@ func (b *bench) onSQLite() []comparison {
 				defer db.Close()
 				return c.bare(ctx, lite, db)
 			})
+		}))
+	}
+	for _, f := range workload.Fleets {
+		w := comparison{Workload: f.Workload(lite), sqlite: true}
+		list = append(list, w.add("dibs", func(ctx context.Context) (workload.Measured, error) {
+			return w.Run(ctx, b.observed(b.lite(), nil), workload.Dibs) // its folder is made when the run begins
 		}))
 	}
 	return list

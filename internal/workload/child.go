@@ -35,8 +35,9 @@ type order struct {
 	NoListen bool
 	Handlers int
 	Claimers int
-	Fresh    bool // enqueue one job whose Mail.Sent is the start of the process
-	Exit     bool // end a fresh process at once, without closing the system
+	Fleet    []string // the queues of a worker of a fleet
+	Fresh    bool     // enqueue one job whose Mail.Sent is the start of the process
+	Exit     bool     // end a fresh process at once, without closing the system
 	Burn     bool
 }
 
@@ -44,9 +45,12 @@ type order struct {
 // empty and says that it has begun. Then one comes whenever its count has changed; the last
 // one has all.
 type report struct {
-	Count  int64
-	Starts []Start // starts of the jobs that have Mail.Sent
-	MB     float64 // largest memory of the process
+	Count   int64
+	Starts  []Start         // starts of the jobs that have Mail.Sent
+	Started int64           // handlers that a fleet has started
+	Lost    int64           // leases lost
+	Claims  []time.Duration // how long the claims that gave jobs took
+	MB      float64         // largest memory of the process
 }
 
 // handlers run jobs, in this process or in another one.
@@ -264,11 +268,13 @@ func serve(ctx context.Context, in io.Reader, out *json.Encoder, s System, o ord
 
 // journal counts the jobs that this process does, and keeps their starts.
 type journal struct {
-	stop   func() error
-	failed chan error // receives one error if the work ends by itself
-	count  atomic.Int64
-	mu     sync.Mutex
-	starts []Start
+	stop          func() error
+	failed        chan error // receives one error if the work ends by itself
+	count         atomic.Int64
+	started, lost atomic.Int64
+	mu            sync.Mutex
+	starts        []Start
+	claims        []time.Duration
 }
 
 // newJournal starts the work.
@@ -276,6 +282,10 @@ func newJournal(ctx context.Context, s System, o order) (*journal, error) {
 	d := &journal{failed: make(chan error, 1)}
 	if o.Claimers > 0 {
 		d.stop = d.claim(ctx, s.(dibsSystem).db, o.Claimers)
+		return d, nil
+	}
+	if len(o.Fleet) > 0 {
+		d.stop = d.serveFleet(ctx, s.(dibsSystem).db, o.Fleet)
 		return d, nil
 	}
 	var err error
@@ -326,5 +336,5 @@ func (d *journal) end() (report, error) {
 	err := d.stop()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return report{Count: d.count.Load(), Starts: d.starts, MB: peakMemory()}, err
+	return report{Count: d.count.Load(), Starts: d.starts, Started: d.started.Load(), Lost: d.lost.Load(), Claims: d.claims, MB: peakMemory()}, err
 }
