@@ -17,9 +17,12 @@ type noJobs struct {
 }
 
 func (n noJobs) Claim(context.Context, dibs.ClaimRequest) ([]*dibs.RawJob, error) { return nil, nil }
-func (n noJobs) Due(context.Context, []string, []string) ([]string, error)        { return nil, nil }
-func (n noJobs) DueKinds(context.Context, string) ([]string, error)               { return n.kinds, nil }
-func (n noJobs) Wakeups(string) (<-chan struct{}, func())                         { return nil, func() {} }
+
+func (n noJobs) Due(context.Context, []string, []string) ([]string, error) { return nil, nil }
+
+func (n noJobs) DueKinds(context.Context, string) ([]string, error) { return n.kinds, nil }
+
+func (n noJobs) Wakeups(string) (<-chan struct{}, func()) { return nil, func() {} }
 
 // BenchmarkWakeupOfManyKinds measures a wakeup of 1,000 clients with 240 kinds of their own, where jobs of 1,000 other kinds are
 // due, and the memory of such a client.
