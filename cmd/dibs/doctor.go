@@ -111,12 +111,12 @@ func (d *medic) look(ctx context.Context, db dibs.Database) error {
 	d.queues(&q)
 	d.jobs(&q, r.Facts)
 	d.clock(r.Now, before, after)
-	d.facts(r, q.counts())
+	d.wordFacts(r, q.counts())
 	return nil
 }
 
-// facts words a report, after what else was looked at, and sorts all findings.
-func (d *medic) facts(r diagnosis.Report, counts []string) {
+// wordFacts words a report, after what else was looked at, and sorts all findings.
+func (d *medic) wordFacts(r diagnosis.Report, counts []string) {
 	for _, f := range r.Facts {
 		if found, ok := d.word(f, r.Facts); ok {
 			d.Findings = append(d.Findings, found)

@@ -39,7 +39,7 @@ func (d *medic) lookAtTable(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	d.facts(r, []string{"the table " + name(plan.Mapping.Table)})
+	d.wordFacts(r, []string{"the table " + name(plan.Mapping.Table)})
 	return nil
 }
 
