@@ -93,6 +93,8 @@ var misused = map[string]string{
 	"sqlite.Store.Repair":         "TestStore",
 	"postgres.Store.Diagnose":     "TestDiagnoseRefusesBadArguments",
 	"sqlite.Store.Diagnose":       "TestDiagnoseRefusesBadArguments",
+	"postgres.DiagnoseTable":      "TestDiagnoseOfATableRefusesBadArguments",
+	"sqlite.DiagnoseFile":         "TestDiagnoseOfAFileRefusesBadArguments",
 	"postgres.Store.Use":          "TestStore",
 	"sqlite.Store.Use":            "TestStore",
 

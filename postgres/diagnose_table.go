@@ -1,12 +1,14 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // DiagnoseTable looks for what keeps work on an adopted table from running well, as [Store.Diagnose] does for the tables
@@ -14,7 +16,7 @@ import (
 func DiagnoseTable(ctx context.Context, db *sql.DB, schema, table string) (diagnosis.Report, error) {
 	var r diagnosis.Report
 	texts, err := load("dibs")
-	if err != nil {
+	if err := cmp.Or(checks.Context(ctx), checks.Database(db), err); err != nil {
 		return r, err
 	}
 	in := ident(schema)

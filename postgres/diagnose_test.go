@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -395,5 +396,25 @@ func TestDiagnoseBearsTimesThatCannotBeRight(t *testing.T) {
 		if err != nil || !slices.ContainsFunc(r.Facts, func(f diagnosis.Fact) bool { return f.Name == "dead" && f.About == "q" }) {
 			t.Errorf("with the time %s, Diagnose reports %+v, %v", at, r, err)
 		}
+	}
+}
+
+func TestDiagnoseOfATableRefusesBadArguments(t *testing.T) {
+	t.Parallel()
+	if _, err := DiagnoseTable(t.Context(), nil, "public", "t"); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("without a database: %v", err)
+	}
+	db, err := sql.Open("pgx", pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var missing context.Context
+	if _, err := DiagnoseTable(missing, db, "public", "t"); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("without a context: %v", err)
+	}
+	r, err := DiagnoseTable(t.Context(), db, "no such schema", `no "table"`)
+	if err != nil || len(r.Skipped) > 0 || r.Now.IsZero() {
+		t.Errorf("of a table that does not exist: %+v, %v", r, err)
 	}
 }

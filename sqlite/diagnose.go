@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // checkedUpTo is how many bytes a file has at most that Diagnose has SQLite check.
@@ -37,7 +39,7 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 // reader keeps from being reset, processes that lock the file for long, and where it is.
 func DiagnoseFile(ctx context.Context, db *sql.DB) (r diagnosis.Report, err error) {
 	texts, err := load("")
-	if err != nil {
+	if err := cmp.Or(checks.Context(ctx), checks.Database(db), err); err != nil {
 		return r, err
 	}
 	var path string

@@ -188,3 +188,24 @@ func TestDiagnoseRefusesBadArguments(t *testing.T) {
 		t.Errorf("of a closed store: %v", err)
 	}
 }
+
+func TestDiagnoseOfAFileRefusesBadArguments(t *testing.T) {
+	t.Parallel()
+	if _, err := sqlite.DiagnoseFile(t.Context(), nil); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("without a database: %v", err)
+	}
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "t.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var missing context.Context
+	if _, err := sqlite.DiagnoseFile(missing, db); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("without a context: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.DiagnoseFile(t.Context(), db); err == nil {
+		t.Error("a database that is closed was diagnosed")
+	}
+}

@@ -182,10 +182,9 @@ func (p *proposer) unfinished() {
 	}
 }
 
-// forWork is a column that only a queue has: it shows claims, attempts or the time of a start. nil: there is none.
-func (p *proposer) forWork() *adopted.Column {
-	return cmp.Or(p.token, p.started, p.timeout, p.lockedBy, p.attempts, p.notBefore)
-}
+// forWork is a column that only a queue has: it shows claims, attempts or the time of a start. A token, an owner or an
+// expiry are not enough: other tables have these, too. nil: there is none.
+func (p *proposer) forWork() *adopted.Column { return cmp.Or(p.started, p.attempts, p.notBefore) }
 
 // keepsEnded reports whether a column shows which rows are done. Else they can only be deleted.
 func (p *proposer) keepsEnded() bool {
