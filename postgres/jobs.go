@@ -207,7 +207,11 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 	if err := checks.Until(until); err != nil {
 		return err
 	}
-	return s.change(ctx, name, ids, []any{pgtype.Timestamptz{Time: until, Valid: !until.IsZero()}}, c)
+	var latest any
+	if !until.IsZero() {
+		latest = until
+	}
+	return s.change(ctx, name, ids, []any{latest}, c)
 }
 
 // Edit implements dibs.Admin.
