@@ -1,7 +1,6 @@
 package adopt
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -60,11 +59,11 @@ func (p *passed) logger() *slog.Logger {
 	return p.log
 }
 
-// keys is a JSON array of the rows to pass over now.
-func (p *passed) keys() string {
+// keys is a JSON array of the rows to pass over now; nil: none.
+func (p *passed) keys() any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now, keys := time.Now(), []string{}
+	now, keys := time.Now(), []string(nil)
 	for key, r := range p.rows {
 		switch {
 		case now.Before(r.until):
@@ -73,8 +72,7 @@ func (p *passed) keys() string {
 			delete(p.rows, key)
 		}
 	}
-	raw, _ := json.Marshal(keys) // no error: they are strings
-	return string(raw)
+	return jsonArray(keys)
 }
 
 // add passes a row over for a while. what says what was refused.

@@ -197,7 +197,7 @@ func (p *Plan) Evaluate(ctx context.Context, db *sql.DB, query string) ([][]stri
 func (p *Plan) OneClaim() map[string]any {
 	return map[string]any{
 		"token": strings.Repeat("0", 32), "worker": "dibs", "lease": p.Lease.Seconds(), "micros": p.Lease.Microseconds(),
-		"n": 1, "look": 4, "turns": 1, "kinds": nil, "has": nil, "missed": nil, "passed": "[]",
+		"n": 1, "look": 4, "turns": 1, "kinds": nil, "has": nil, "missed": nil, "passed": nil,
 	}
 }
 

@@ -330,7 +330,13 @@ func (p piece) KindText() string {
 }
 
 // NotPassed is a condition for rows whose keys are not in the parameter passed, a JSON array.
-func (p piece) NotPassed() string { return "not " + p.Among(p.Key, param("passed")) }
+func (p piece) NotPassed() string { return p.NotAmong(p.Key, param("passed")) }
+
+// NotAmong is a condition: expr is not in a JSON array of strings, or the array is null. With null, as usual, it costs nothing
+// for each row.
+func (p piece) NotAmong(expr, list string) string {
+	return "(" + p.Dialect.AsText(list) + " is null or not " + p.Among(expr, list) + ")"
+}
 
 // Among is a condition: expr is in a JSON array of strings, or the array is null.
 func (p piece) Among(expr, list string) string { return p.Dialect.isAmong("("+expr+")", list) }

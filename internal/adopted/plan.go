@@ -295,7 +295,7 @@ func (p *Plan) setConditions() {
 	p.AtWork, p.worked = and(p.Where, p.Unfinished, running), and(p.Unfinished, running)
 	if p.LockOnly() {
 		p.AtWork = p.ready
-		p.ready += " and (" + p.Dialect.AsText(param("has")) + " is null or not " + p.Dialect.isAmong(p.Key, param("has")) + ")"
+		p.ready += " and " + piece{Plan: p}.NotAmong(p.Key, param("has"))
 	}
 	if p.SideTable {
 		// PostgreSQL would turn "not exists" into a join that compares each row with each lease.

@@ -6,7 +6,7 @@ select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, ''), {{.Micros}
 from {{.Side}} s
 where s.source = {{.Source}} and s.token is not null and s.lease_until <= {{.Micros}}
 and (s.queue = {{.Name}} or s.lease_until <= ({{.Micros}} - 60000000))
-and not {{.Among "s.key" (param "passed")}}
+and {{.NotAmong "s.key" (param "passed")}}
 order by case when s.queue = {{.Name}} then 0 else 1 end
 limit 1000
 {{- if .Dialect.RowLocks}}
