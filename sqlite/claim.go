@@ -89,7 +89,7 @@ func (s *session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	kinds, err := jsonKinds(r.Kinds)
+	kinds, err := jsonNames(r.Kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -265,10 +265,11 @@ func (s *session) logClaim(c *pendingClaim, ids string) error {
 	return err
 }
 
-func jsonKinds(kinds []string) (any, error) {
-	if len(kinds) == 0 {
+// jsonNames encodes names as statements take them; nil for none.
+func jsonNames(names []string) (any, error) {
+	if len(names) == 0 {
 		return nil, nil
 	}
-	b, err := json.Marshal(kinds)
+	b, err := json.Marshal(names)
 	return string(b), err
 }

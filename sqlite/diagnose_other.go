@@ -10,4 +10,8 @@ import (
 
 func lockFacts(context.Context, string) ([]diagnosis.Fact, error) { return nil, errNoLocks }
 
+func lockers(string) (writer int, readers []int, err error) { return 0, nil, errNoLocks }
+
+func processName(int) string { return "" }
+
 func fileSystem(string) (network string, free int64) { return "", -1 }

@@ -11,12 +11,11 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) (due []string, 
 	if err := checks.Due(queues, kinds); err != nil {
 		return nil, err
 	}
-	list, err := jsonKinds(kinds)
+	list, err := jsonNames(kinds)
 	if err != nil {
 		return nil, err
 	}
 	err = s.write(ctx, "due", func(tx *session) error {
-		due = nil
 		if err := tx.sweepIfDue(); err != nil {
 			return err
 		}
@@ -24,19 +23,8 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) (due []string, 
 		if err != nil {
 			return err
 		}
-		for _, name := range queues {
-			q, err := tx.queue(name)
-			if err != nil {
-				return err
-			}
-			if q == nil || q.Paused {
-				continue
-			}
-			if found, err := tx.hasWork(name, now, list); err != nil {
-				return err
-			} else if found {
-				due = append(due, name)
-			}
+		if due, err = tx.dueQueues(queues, now, list); err != nil {
+			return err
 		}
 		tx.idle++
 		return nil
@@ -47,12 +35,11 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) (due []string, 
 	return due, nil
 }
 
-// hasWork reports whether a claim of these kinds may find jobs in the queue.
-func (s *session) hasWork(queue string, now int64, kinds any) (bool, error) {
-	var value int
-	found, err := s.one("lanes", []any{queue, -1, now, kinds, 1}, &value)
-	if err == nil && !found {
-		found, err = s.one("pending", []any{queue, now}, &value)
+// dueQueues lists those of the queues from which a claim of these kinds may find jobs.
+func (s *session) dueQueues(queues []string, now int64, kinds any) ([]string, error) {
+	list, err := jsonNames(queues)
+	if err != nil {
+		return nil, err
 	}
-	return found, err
+	return s.names("due_queues", list, now, kinds)
 }

@@ -79,25 +79,15 @@ func busy(err error) bool {
 
 // retryBusy repeats f while another connection is in its way, for at most limit.
 func retryBusy(ctx context.Context, limit time.Duration, f func() error) error {
-	deadline := time.Now().Add(limit)
+	began := time.Now()
 	for {
 		err := f()
-		if !busy(err) || time.Now().After(deadline) {
+		waited := time.Since(began)
+		if !busy(err) || waited > limit {
 			return err
 		}
-		if err := pause(ctx, retryPause()); err != nil {
+		if _, err := waitFor(ctx, nil, growing(waited)); err != nil {
 			return err
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
 	}
 }

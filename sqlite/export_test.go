@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -61,4 +62,58 @@ func (s *Store) TimedCall(ctx context.Context, now *int64) error {
 		time.Sleep(5 * time.Millisecond)
 		return err
 	})
+}
+
+// LineSuffix is the end of the name of the file that processes lock to queue.
+const LineSuffix = lineSuffix
+
+// InLine reports whether a request for the turn waits behind another process.
+func (s *Store) InLine() bool {
+	s.turn.line.mu.Lock()
+	defer s.turn.line.mu.Unlock()
+	return s.turn.line.asked
+}
+
+// HasLine reports whether processes queue for the file.
+func (s *Store) HasLine() bool { return s.turn.line.exists() }
+
+// StopInLine takes the turn and writes nothing, as a process does that was stopped, until it goes on.
+func (s *Store) StopInLine() (goOn func()) {
+	s.turn.line.join()
+	return s.turn.line.leave
+}
+
+// CountStatements counts what a sweep runs, and what a look for due jobs in these queues runs.
+func (s *Store) CountStatements(ctx context.Context, queues []string) (sweep, due int, err error) {
+	err = s.writer.call(ctx, func(tx *session) error {
+		counted := &countedTx{SQLTx: tx.conn}
+		tx.conn = counted
+		if _, err := tx.sweep(); err != nil {
+			return err
+		}
+		sweep = counted.statements
+		now, err := tx.now()
+		if err != nil {
+			return err
+		}
+		_, err = tx.dueQueues(queues, now, nil)
+		due = counted.statements - sweep
+		return err
+	})
+	return sweep, due, err
+}
+
+type countedTx struct {
+	dibs.SQLTx
+	statements int
+}
+
+func (c *countedTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	c.statements++
+	return c.SQLTx.ExecContext(ctx, query, args...)
+}
+
+func (c *countedTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	c.statements++
+	return c.SQLTx.QueryContext(ctx, query, args...)
 }

@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/dibs-queue/dibs"
@@ -51,5 +52,24 @@ func TestACallThatChangesNothingWritesNothing(t *testing.T) {
 	}
 	if claim("another") != 1 || version() == before {
 		t.Error("a claim that found a job has not been committed")
+	}
+}
+
+// Queues that have nothing to do cost a sweep, and a look for due jobs, no statement of their own.
+func TestManyQueuesCostASweepNoStatements(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	jobs := make([]dibs.NewJob, 100)
+	queues := make([]string, len(jobs))
+	for i := range jobs {
+		queues[i] = fmt.Sprint("q", i)
+		jobs[i] = dibs.NewJob{Queue: queues[i], Kind: "k"}
+	}
+	if _, err := s.Enqueue(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	sweep, due, err := s.CountStatements(t.Context(), queues)
+	if err != nil || sweep > 30 || due > 5 {
+		t.Errorf("a sweep of 100 queues runs %d statements, a look for due jobs %d: %v", sweep, due, err)
 	}
 }

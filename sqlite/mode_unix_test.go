@@ -22,7 +22,7 @@ func TestANewFileIsItsOwnersAlone(t *testing.T) {
 		if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
 			t.Fatal(err)
 		}
-		for _, end := range []string{"", "-wal", "-shm"} {
+		for _, end := range []string{"", "-wal", "-shm", sqlite.LineSuffix} {
 			info, err := os.Stat(path + end)
 			if err != nil {
 				t.Fatal(err)

@@ -37,6 +37,7 @@ var parts = map[string]func(ctx context.Context, path string) error{
 	"work":    workUntilEmpty,
 	"open":    openAndEnqueue,
 	"load":    load,
+	"hold":    holdForever,
 }
 
 // start starts another process; the scanner reads its output.

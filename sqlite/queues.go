@@ -24,16 +24,6 @@ func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
 	return all, nil
 }
 
-func (s *session) allQueues() ([]dibs.Queue, error) {
-	var all []dibs.Queue
-	err := s.each("queues", func(rows *sql.Rows) error {
-		q, err := scanQueue(rows, new(bool))
-		all = append(all, q)
-		return err
-	})
-	return all, err
-}
-
 // ensureQueue returns a queue's settings; a queue that does not exist is made.
 func (s *session) ensureQueue(name string) (*queue, error) {
 	q, err := s.queue(name)

@@ -133,6 +133,8 @@ func (s *Store) open(ctx context.Context, path string, o Options, writing *sql.D
 	if err != nil {
 		return err
 	}
+	s.turn.path = s.path
+	s.turn.line.open(s.path)
 	return s.file.open(s.path)
 }
 
@@ -163,6 +165,9 @@ func (s *Store) release() error {
 	}
 	if s.callerPool != nil {
 		errs = append(errs, s.callerPool.Close())
+	}
+	if s.turn != nil {
+		s.turn.line.close()
 	}
 	return errors.Join(errs...)
 }

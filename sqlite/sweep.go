@@ -67,27 +67,45 @@ func (s *session) sweep() (w dibs.Swept, err error) {
 	if err != nil {
 		return w, err
 	}
-	queues, err := s.allQueues()
-	if err != nil {
+	if w.Pruned, err = s.sweepQueues(now); err != nil {
 		return w, err
-	}
-	for i := range queues {
-		if err := s.joinGroups(queues[i].Name); err != nil {
-			return w, err
-		}
-		for _, state := range finalStates {
-			upTo := now - max(1, micro(retention(&queues[i], state)))
-			n, err := s.prune(queues[i].Name, state, upTo)
-			if err != nil {
-				return w, err
-			}
-			w.Pruned += n
-		}
 	}
 	if _, err := s.exec("drop_windows", now, maxPrune); err != nil {
 		return w, err
 	}
 	return w, cmp.Or(s.mergeTally(now), s.mendNext(now))
+}
+
+// sweepQueues joins jobs that are due to their groups, and prunes finished ones.
+func (s *session) sweepQueues(now int64) (pruned int, err error) {
+	type work struct {
+		queue string
+		state dibs.State // empty: jobs of groups
+		upTo  int64
+	}
+	var due []work
+	err = s.each("sweep_due", func(rows *sql.Rows) error {
+		var d work
+		err := rows.Scan(&d.queue, text[dibs.State]{&d.state}, &d.upTo)
+		due = append(due, d)
+		return err
+	}, now)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range due {
+		if d.state == "" {
+			err = s.joinGroups(d.queue)
+		} else {
+			var n int
+			n, err = s.prune(d.queue, d.state, d.upTo)
+			pruned += n
+		}
+		if err != nil {
+			return pruned, err
+		}
+	}
+	return pruned, nil
 }
 
 // mergeTally merges the counts of minutes that statistics no longer show, and moves what

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync/atomic"
 	"time"
 
@@ -14,11 +15,13 @@ import (
 )
 
 // turn passes the right to write among the connections of one process, first come first
-// served. Processes share SQLite's file locks, which keep no order: a process that finds the
-// file locked tries again about every millisecond (retryPause), and a busy writer that has
-// seen other processes leaves them a gap (writer.go).
+// served, and then among processes (line.go). A busy writer that has seen other processes
+// leaves them a gap (writer.go).
 type turn struct {
 	token        chan struct{}
+	line         line
+	path         string       // the file's
+	waits        atomic.Bool  // a transaction waits for another process
 	otherCommits atomic.Int64 // transactions of connections other than the writer's
 }
 
@@ -29,17 +32,100 @@ func (t *turn) take(ctx context.Context) error {
 	case t.token <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return t.blocked(ctx.Err())
 	}
 }
 
-func (t *turn) pass() { <-t.token }
-
-// retryPause is how long to wait before the file's lock is tried again: about a
-// millisecond, spread so that two processes do not keep step.
-func retryPause() time.Duration {
-	return time.Duration(500+rand.IntN(1000)) * time.Microsecond
+func (t *turn) pass() {
+	t.line.leave()
+	<-t.token
 }
+
+// begin has f begin a transaction once it is this process' turn, until pass is called. It reports whether
+// another process was in the way, and fails as f does if one still is after a time.
+func (t *turn) begin(ctx context.Context, limit time.Duration, f func() error) (met bool, err error) {
+	began := time.Now()
+	come, first := t.line.join()
+	met = come != nil
+	t.waits.Store(met)
+	defer t.waits.Store(false)
+	if first {
+		if come, err = waitFor(ctx, come, min(limit, linePatience)); err != nil {
+			return met, t.blocked(err)
+		}
+	}
+	for {
+		err := f()
+		if !busy(err) {
+			return met, err
+		}
+		met = true
+		t.waits.Store(true)
+		waited := time.Since(began)
+		if waited > limit {
+			return met, t.blocked(err)
+		}
+		if come, err = waitFor(ctx, come, t.retryPause(waited, come != nil)); err != nil {
+			return met, t.blocked(err)
+		}
+	}
+}
+
+// blocked says what kept a transaction waiting, if another process did: err alone would not.
+func (t *turn) blocked(err error) error {
+	if !t.waits.Load() {
+		return err
+	}
+	holder := "another process"
+	switch pid, _, _ := lockers(t.path); pid { // an error is that of a system that does not tell
+	case 0:
+	case os.Getpid():
+		holder = "another transaction of this process"
+	default:
+		holder = fmt.Sprintf("process %d (%q)", pid, processName(pid))
+	}
+	return fmt.Errorf("%s holds the file's write lock: %w", holder, err)
+}
+
+// waitFor waits for come, for at most d. It returns nil once come is closed.
+func waitFor(ctx context.Context, come <-chan struct{}, d time.Duration) (<-chan struct{}, error) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return come, ctx.Err()
+	case <-come:
+		return nil, nil
+	case <-timer.C:
+		return come, nil
+	}
+}
+
+// retryPause is how long to wait until the file's lock is tried again. In line, only the first tries it, and the others
+// now and then, as the first may have been stopped.
+func (t *turn) retryPause(waited time.Duration, behind bool) time.Duration {
+	switch {
+	case behind:
+		return spread(linePatience)
+	case t.line.exists():
+		return spread(firstRetryPause)
+	default:
+		return growing(waited)
+	}
+}
+
+const (
+	firstRetryPause = time.Millisecond
+	lastRetryPause  = 20 * time.Millisecond
+)
+
+// growing is a pause that grows with the time that has been waited.
+func growing(waited time.Duration) time.Duration {
+	return spread(min(max(waited/16, firstRetryPause), lastRetryPause))
+}
+
+// spread is half of d to one and a half, so that two processes do not keep step.
+func spread(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // openPool makes a pool of connections. If t is not nil, transactions that write take that
 // turn, and wait for other processes for at most limit.
@@ -123,13 +209,13 @@ func (t readingTx) Rollback() error {
 	return errors.Join(t.Tx.Rollback(), t.conn.pragma("query_only = 0"))
 }
 
-// begin tries to get the file's lock every retryPause. The driver's own waiting tries ever
-// more seldom and starves beside a busy process: it took up to 7.7 s instead of 20 ms.
+// begin waits for the turn without the driver's own waiting, which tries ever more seldom and
+// starves beside a busy process: it took up to 7.7 s instead of 20 ms.
 func (c *turnConn) begin(ctx context.Context, o driver.TxOptions) (tx driver.Tx, err error) {
 	if err := c.setBusyTimeout(0); err != nil {
 		return nil, err
 	}
-	err = retryBusy(ctx, c.lockWait, func() error {
+	_, err = c.turn.begin(ctx, c.lockWait, func() error {
 		tx, err = c.sqliteConn.BeginTx(ctx, o)
 		return err
 	})

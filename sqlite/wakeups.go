@@ -18,6 +18,10 @@ const (
 	lookEach  = 15 * time.Millisecond
 	lookIdle  = 100 * time.Millisecond
 	idleAfter = 10 * time.Second
+	// A look that takes long, as beside many other processes, is followed by a pause lookPart times as long, up to
+	// lookSeldom: looks take a two-hundredth of the time at most.
+	lookPart   = 200
+	lookSeldom = 500 * time.Millisecond
 )
 
 // Wakeups returns a channel that receives when the queue may have new work.
@@ -152,8 +156,8 @@ func (w *wakeups) listenedQueues() []string {
 
 func (w *wakeups) loop() {
 	defer close(w.stopped)
-	ticker := time.NewTicker(lookEach)
-	defer ticker.Stop()
+	timer := time.NewTimer(lookEach)
+	defer timer.Stop()
 	last, worked := int64(-1), time.Now()
 	for {
 		if len(w.listenedQueues()) == 0 {
@@ -165,14 +169,16 @@ func (w *wakeups) loop() {
 			continue
 		}
 		select {
-		case <-ticker.C:
+		case began := <-timer.C:
 			var work bool
 			if last, work = w.look(last); work {
 				worked = time.Now()
-				ticker.Reset(lookEach)
-			} else if time.Since(worked) > idleAfter {
-				ticker.Reset(lookIdle)
 			}
+			pause := lookEach
+			if time.Since(worked) > idleAfter {
+				pause = lookIdle
+			}
+			timer.Reset(min(max(pause, lookPart*time.Since(began)), lookSeldom))
 		case <-w.ctx.Done():
 			return
 		}
@@ -190,13 +196,10 @@ func (w *wakeups) look(last int64) (version int64, work bool) {
 	if err != nil || version == last {
 		return last, false
 	}
-	var ready []string
-	for _, q := range w.listenedQueues() {
-		if due, err := w.session.hasWork(q, time.Now().UnixMicro(), nil); due && err == nil {
-			ready = append(ready, q)
-		}
+	ready, err := w.session.dueQueues(w.listenedQueues(), time.Now().UnixMicro(), nil)
+	if err == nil {
+		w.broadcast(ready)
 	}
-	w.broadcast(ready)
 	w.setTimer()
 	return version, len(ready) > 0
 }

@@ -103,7 +103,7 @@ func (w *writer) call(ctx context.Context, f func(*session) error) error {
 		return c.err
 	case <-ctx.Done():
 		if c.state.CompareAndSwap(callWaiting, callGivenUp) {
-			return ctx.Err()
+			return w.store.turn.blocked(ctx.Err())
 		}
 	case <-w.stopped:
 		if c.state.CompareAndSwap(callWaiting, callGivenUp) {
@@ -270,13 +270,11 @@ func (w *writer) transaction(f func(*session) error) (wake []string, err error) 
 
 // begin waits for the file's lock.
 func (w *writer) begin() error {
-	return retryBusy(context.Background(), w.lockWait, func() error {
-		err := w.exec("begin immediate")
-		if busy(err) {
-			w.rivalSeenAt = time.Now()
-		}
-		return err
-	})
+	met, err := w.store.turn.begin(context.Background(), w.lockWait, func() error { return w.exec("begin immediate") })
+	if met {
+		w.rivalSeenAt = time.Now()
+	}
+	return err
 }
 
 // next takes another call that waits, unless the transaction is long enough.

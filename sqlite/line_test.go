@@ -1,0 +1,182 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// holdForever begins a transaction, says so, and keeps it until its input ends.
+func holdForever(ctx context.Context, path string) error {
+	s, err := sqlite.Open(ctx, path, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	tx, err := s.DB().BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // it has written nothing
+	fmt.Println("held")
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// enqueued enqueues a job on a goroutine, and returns the channel that gets its id.
+func enqueued(t *testing.T, s *sqlite.Store) <-chan int64 {
+	id := make(chan int64, 1)
+	go func() {
+		done, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}})
+		if err != nil {
+			t.Error(err)
+			id <- 0
+			return
+		}
+		id <- done[0].ID
+	}()
+	return id
+}
+
+// Stores stand for processes here: each has the file open by itself.
+func TestProcessesWriteInTheOrderInWhichTheyAsked(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	first := openAt(t, path, sqlite.Options{})
+	others := make([]*sqlite.Store, 8)
+	for i := range others {
+		others[i] = openAt(t, path, sqlite.Options{})
+	}
+	tx, err := first.DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]<-chan int64, len(others))
+	for i, s := range others {
+		ids[i] = enqueued(t, s)
+		waitUntil(t, s.InLine)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	var order []int64
+	for _, id := range ids {
+		order = append(order, <-id)
+	}
+	if !slices.IsSorted(order) {
+		t.Errorf("jobs got the ids %v, in the order in which their processes asked to write", order)
+	}
+}
+
+func waitUntil(t *testing.T, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not happen")
+		}
+	}
+}
+
+// A process that was stopped at the head of the line, before it began to write, keeps nobody from writing; nor do two
+// of them wait for it each time.
+func TestTheFirstInLineMayNeverWrite(t *testing.T) {
+	needs.Race(t)
+	needs.Long(t)
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	stopped, s := openAt(t, path, sqlite.Options{}), openAt(t, path, sqlite.Options{})
+	goOn := stopped.StopInLine()
+	began := time.Now()
+	for range 20 {
+		if <-enqueued(t, s) == 0 {
+			return
+		}
+	}
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("20 enqueues took %v: each has waited for the process that was stopped", took)
+	}
+	goOn()
+	waitUntil(t, func() bool { return !s.InLine() })
+	if <-enqueued(t, stopped) == 0 || <-enqueued(t, s) == 0 {
+		t.Error("nobody writes after that")
+	}
+}
+
+// Where the file for the line cannot be made, or is deleted, processes write all the same.
+func TestProcessesWriteWithoutALine(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	if err := os.MkdirAll(filepath.Join(path+sqlite.LineSuffix, "not a file"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	stores := make([]*sqlite.Store, 3)
+	for i := range stores {
+		stores[i] = openAt(t, path, sqlite.Options{})
+	}
+	var ids []<-chan int64
+	for range 20 {
+		for _, s := range stores {
+			ids = append(ids, enqueued(t, s))
+		}
+	}
+	for _, id := range ids {
+		<-id
+	}
+	if stores[0].HasLine() {
+		t.Error("a directory served as the file to lock")
+	}
+}
+
+// What a call has waited for is in its error: another process that holds the write lock, by its number where the system tells.
+func TestACallThatWaitedForAnotherProcessNamesIt(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	s := openAt(t, path, sqlite.Options{})
+	cmd, lines := start(t, self(t), "hold", path)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !lines.Scan() || lines.Text() != "held" {
+		t.Fatalf("the process said %q", lines.Text())
+	}
+	says := "holds the file's write lock"
+	if runtime.GOOS == "linux" {
+		says = fmt.Sprintf("process %d (\"%s", cmd.Process.Pid, filepath.Base(self(t))[:5])
+	}
+	for name, call := range map[string]func(context.Context) error{
+		"extend": func(ctx context.Context) error {
+			_, err := s.Extend(ctx, []dibs.Lease{{ID: 1, Token: dibs.Token{1}}}, time.Minute)
+			return err
+		},
+		"transaction": func(ctx context.Context) error { return s.InTx(ctx, func(dibs.Tx) error { return nil }) },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		err := call(ctx)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want an error that says %q", name, err, says)
+		}
+	}
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+}
