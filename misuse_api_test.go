@@ -99,6 +99,7 @@ var misused = map[string]string{
 	"sqlite.Store.Use":            "TestStore",
 
 	"postgres.Store.Figures":        "TestFiguresOfAStore",
+	"postgres.Store.SetLog":         "TestAListenerWhoseWireFallsSilentListensAgain",
 	"postgres.Store.ObserveBatches": "TestBatchesAreObserved",
 	"sqlite.Store.ObserveBatches":   "TestBatchesAreObserved",
 }

@@ -12,7 +12,11 @@ import (
 
 // SetLog has the store say in another log than slog.Default() that the connection that listens for wake-ups was lost, and
 // that there is a new one. Call it before the store is used.
-func (s *Store) SetLog(log *slog.Logger) { s.bell.log = log }
+func (s *Store) SetLog(log *slog.Logger) {
+	if s != nil && s.bell != nil { // the next call of a method that can fail says so
+		s.bell.log = log
+	}
+}
 
 // listen keeps one connection listening until the store is closed.
 func (b *bell) listen() {

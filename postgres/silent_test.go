@@ -115,6 +115,8 @@ func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
 	t.Parallel()
 	w, address, through := newWires(t)
 	s, other := opened(t, through), opened(t, address)
+	(*Store)(nil).SetLog(nil) // a store that is not open listens to nothing
+	(&Store{}).SetLog(nil)
 	s.bell.signOfLife = 100 * time.Millisecond
 	said := make(chan string, 100)
 	s.SetLog(slog.New(slog.NewTextHandler(lines(said), nil)))
