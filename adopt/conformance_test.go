@@ -101,9 +101,11 @@ var withoutAny = map[string]string{
 	"concurrency/order and kinds hold":                       settled,
 	"resume/resumed jobs come in the queue's order":          settled,
 
-	"extend/a job to be cancelled is told each time, and extended": owners,
-	"fence/a job that was never claimed is refused":                owners,
-	"fence/a pruned job is refused":                                owners,
+	"extend/a job to be cancelled is told each time, and extended":                             owners,
+	"extend/an attempt that runs longer than its queue allows is told each time, and extended": settled,
+	"extend/a timeout that is set, lengthened or removed counts at the next extension":         settled,
+	"fence/a job that was never claimed is refused":                                            owners,
+	"fence/a pruned job is refused":                                                            owners,
 
 	"finish/what becomes of a job follows one table":           owners,
 	"finish/without retention a finished job is gone at once":  owners,

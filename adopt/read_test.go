@@ -100,8 +100,9 @@ func FuzzMapping(f *testing.F) {
 				t.Fatalf("%q is refused by %#v", text, err)
 			}
 			for field := range strings.SplitSeq(invalid.Field, ".") {
-				escaped := strings.ContainsAny(text, `\&*"!`) // YAML has other ways to write a name with these
-				if field != "mapping" && !strings.Contains(text, field) && !escaped {
+				escaped := strings.ContainsAny(text, `\&*"!`)     // YAML has other ways to write a name with these
+				folded := strings.Join(strings.Fields(text), " ") // YAML folds the lines of a name
+				if field != "mapping" && !strings.Contains(folded, field) && !escaped {
 					t.Errorf("%q is refused for %q, which it does not have: %v", text, invalid.Field, err)
 				}
 			}

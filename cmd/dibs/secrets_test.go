@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/url"
@@ -63,6 +64,27 @@ func (c *cli) movePassword() string {
 	return password
 }
 
+// runUntilItSpeaks runs a command that is interrupted once it has written to stderr: some wait for their server then.
+func (c *cli) runUntilItSpeaks(args ...string) runResult {
+	ctx, cancel := context.WithCancel(c.t.Context())
+	defer cancel()
+	var out bytes.Buffer
+	said := &interrupting{interrupt: cancel}
+	code := run(ctx, args, strings.NewReader(""), &out, said)
+	return runResult{code, out.String(), said.String()}
+}
+
+// interrupting is a stderr whose first text is answered by an interrupt.
+type interrupting struct {
+	bytes.Buffer
+	interrupt func()
+}
+
+func (w *interrupting) Write(p []byte) (int, error) {
+	w.interrupt()
+	return w.Buffer.Write(p)
+}
+
 // Every command gets a database that it cannot use, by flag and by environment.
 func TestNoErrorTellsAPassword(t *testing.T) {
 	dir := t.TempDir()
@@ -78,6 +100,7 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 			{"migrate", "--print"},
 			{"top"},
 			{"claim"},
+			{"work", "q", "--until-empty", "--", "true"},
 			{"work", "q", "--", "true"},
 			{"serve", "--listen", "127.0.0.1:0"},
 			{"adopt", "check", mapping},
@@ -96,7 +119,7 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 					t.Setenv("DIBS_DB", "")
 					args = append(args[:len(args):len(args)], "--db", db)
 				}
-				r := c.run("", append(args, format)...)
+				r := c.runUntilItSpeaks(append(args, format)...)
 				if strings.Contains(r.out+r.err, secret) {
 					t.Errorf("DIBS_DB=%s dibs %s: %s%s", db, strings.Join(args, " "), r.out, r.err)
 				}

@@ -84,6 +84,9 @@ func (p *Plan) checkNames(c *Condition) error {
 // lex splits a condition into tokens. It refuses text that could close the parentheses around
 // the condition, hide part of it, or be read in two ways.
 func lex(text string, postgres bool) ([]token, error) {
+	if strings.Contains(text, "\x00") {
+		return nil, fmt.Errorf("must not contain control characters")
+	}
 	l := &lexer{rest: text, length: len(text), postgres: postgres}
 	for {
 		l.rest = strings.TrimLeft(l.rest, " \t\r\n")
@@ -177,8 +180,6 @@ func (l *lexer) quoted(end byte, kind tokenKind, escapes bool) error {
 	s := l.rest
 	for i := 1; i < len(s); i++ {
 		switch {
-		case s[i] == 0:
-			return fmt.Errorf("must not contain control characters")
 		case s[i] == '\\' && escapes:
 			i++
 		case s[i] == '\\' && l.postgres && kind == quotedText:
