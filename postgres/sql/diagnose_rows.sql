@@ -20,7 +20,7 @@ with holder as materialized (
         coalesce(format('%s, user %s%s, %s: %s', coalesce(nullif(a.application_name, ''), 'no application name'), a.usename, coalesce(' at ' || host(a.client_addr), ''), a.state, left(a.query, 200)), '') as detail
     from pg_locks l
     left join pg_stat_activity a on a.pid = l.pid
-    where l.granted and l.pid is distinct from pg_backend_pid()
+    where l.granted and (l.pid is null or l.pid <> pg_backend_pid())
         and (l.locktype = 'transactionid' and l.mode = 'ExclusiveLock'
             or l.locktype = 'relation' and l.mode in ('RowShareLock', 'RowExclusiveLock') and l.database = (select oid from pg_database where datname = current_database()))
 )
