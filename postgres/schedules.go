@@ -72,6 +72,9 @@ func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule
 	if err := s.check(ctx, "schedules"); err != nil {
 		return nil, err
 	}
+	if err := ticks.Named(names); err != nil {
+		return nil, err
+	}
 	rows, _, err := s.readSchedules(ctx, s.db, names, names)
 	list := make([]dibs.Schedule, len(rows))
 	for i := range rows {

@@ -34,7 +34,7 @@ func (s *Server) listSchedules(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) scheduleOf(r *http.Request) (dibs.Schedule, error) {
 	name := r.PathValue("schedule")
 	found, err := s.db.Schedules(r.Context(), name)
-	if err != nil {
+	if err != nil && !errors.Is(err, dibs.ErrInvalid) { // no schedule has a name that is refused
 		return dibs.Schedule{}, err
 	}
 	if len(found) == 0 || s.mayUse(r, found[0].Queue) != nil {

@@ -15,6 +15,9 @@ import (
 
 // Schedules lists all schedules, or some: see dibs.Schedules.
 func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error) {
+	if err := ticks.Named(names); err != nil {
+		return nil, err
+	}
 	var all []dibs.Schedule
 	err := s.read(ctx, "schedules", func(rows *sql.Rows) error {
 		r, _, err := scanSchedule(rows)

@@ -140,7 +140,7 @@ func scheduleError(verb string, err error) error {
 func (a *app) withSchedule(ctx context.Context, verb, name string, f func(dibs.Database, dibs.Schedule) error) error {
 	return a.withExistingDatabase(ctx, func(db dibs.Database) error {
 		found, err := db.Schedules(ctx, name)
-		if err != nil {
+		if err != nil && !errors.Is(err, dibs.ErrInvalid) { // no schedule has a name that is refused
 			return err
 		}
 		if len(found) == 0 {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -191,7 +192,7 @@ func (p *Page) queueNow(r *request, name string) (dibs.Queue, error) {
 // scheduleOf finds a schedule that the viewer may change.
 func (p *Page) scheduleOf(r *request) (dibs.Schedule, error) {
 	found, err := p.DB.Schedules(r.Context(), r.PathValue("name"))
-	if err != nil {
+	if err != nil && !errors.Is(err, dibs.ErrInvalid) { // no schedule has a name that is refused
 		return dibs.Schedule{}, err
 	}
 	if len(found) == 0 || !r.who.Reads(found[0].Queue) {

@@ -94,7 +94,7 @@ func (p *Page) overview(r *request) (any, error) {
 	}
 	for _, s := range now.late {
 		if r.who.Reads(s.Queue) && isPart(v.Part, s.Queue) {
-			text := fmt.Sprintf("schedule %s should have made a job %s ago", s.Name, roughly(time.Since(s.Next)))
+			text := fmt.Sprintf("schedule %s should have made a job %s ago", s.Name, roughly(time.Since(s.Next))) + "; 'dibs doctor' finds out why"
 			v.Alarms = append(v.Alarms, alarm{Queue: s.Queue, Cause: causeSchedule, Text: text, Bad: true})
 		}
 	}

@@ -155,13 +155,28 @@ func Room(all []dibs.Schedule) error {
 	return invalid("name", "would be one schedule too many: there are %d, the most that a database can have; delete some", len(all))
 }
 
-// Names are the names of schedules.
+// Names are the names of schedules, without those that no schedule can have: Agree refuses these.
 func Names(list []dibs.Schedule) []string {
-	names := make([]string, len(list))
-	for i := range list {
-		names[i] = list[i].Name
+	names := make([]string, 0, len(list))
+	for _, s := range list {
+		if checks.Name("name", s.Name) == nil {
+			names = append(names, s.Name)
+		}
 	}
 	return names
+}
+
+// Named checks the names of schedules that are asked for.
+func Named(names []string) error {
+	if len(names) > dibs.MaxSchedules {
+		return invalid("names", "must be at most %d, got %d", dibs.MaxSchedules, len(names))
+	}
+	for i, name := range names {
+		if err := checks.Name(fmt.Sprintf("names[%d]", i), name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Agree says what makes an owner's schedules those of the list, which it checks: which to
