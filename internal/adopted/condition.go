@@ -209,7 +209,7 @@ func (l *lexer) dollars() error {
 	tag := s[:n+1]
 	inside, after, found := strings.Cut(s[n+1:], tag)
 	if !found {
-		return fmt.Errorf("has a %s that is not closed", tag)
+		return fmt.Errorf("has a %.60q that is not closed", tag)
 	}
 	l.add(quotedText, inside, len(s)-len(after))
 	return nil
