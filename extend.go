@@ -98,9 +98,6 @@ func (r *run) sendExtend(now time.Time) {
 	r.progressAt = time.Time{} // what is set from now on is noted anew
 	for _, h := range r.held {
 		if !h.extendRefused {
-			if !h.timeoutAt.After(now) {
-				h.timeoutAt = time.Time{}
-			}
 			b.jobs = append(b.jobs, h)
 			b.leases = append(b.leases, h.takeProgress())
 		}
@@ -109,7 +106,7 @@ func (r *run) sendExtend(now time.Time) {
 	if len(b.jobs) == 0 {
 		return
 	}
-	r.extends.send(r.calls, r, r.extendTimeout(time.Now()), func(ctx context.Context) (Extended, error) {
+	r.extends.send(r.calls, r, r.extendTimeout(now), func(ctx context.Context) (Extended, error) {
 		return r.Store.Extend(ctx, b.leases, b.length)
 	})
 }
@@ -144,6 +141,9 @@ func (r *run) extended(a answer[Extended]) {
 			if h.finishing = finishing[id]; h.finishing {
 				r.keepProgress(h, b.leases[i].Progress)
 				continue
+			}
+			if r.running[h] && !h.timeoutAt.After(r.extends.sent) {
+				h.timeoutAt = time.Time{} // it is answered
 			}
 			h.since, h.length = r.extends.sent, b.length
 			r.noteLong(h, r.checkLeasesAt)

@@ -75,7 +75,7 @@ type Schedule struct {
 // Schedules is what operators and programs do with schedules.
 type Schedules interface {
 	// Schedules lists schedules by name: all, without their payloads and metadata; or, if names are given, those of
-	// them that exist, whole.
+	// them that exist, whole. To change one use ChangeSchedule: one of a list of all, set again, would lose its payload.
 	Schedules(ctx context.Context, names ...string) ([]Schedule, error)
 	// SetSchedule makes a schedule or replaces the one of that name, and returns it. If the
 	// spec, zone and start are as before, the next tick is too; else ticks come from now on, and

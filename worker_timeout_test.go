@@ -141,3 +141,41 @@ func TestAHandlerThatIgnoresItsTimeoutKeepsItsJobAndIsLogged(t *testing.T) {
 		})
 	}
 }
+
+// failsOnce is a store of which the first Extend fails.
+type failsOnce struct {
+	*memory
+	failed bool
+}
+
+func (f *failsOnce) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
+	if !f.failed {
+		f.failed = true
+		return dibs.Extended{}, dibs.ErrUnavailable
+	}
+	return f.memory.Extend(ctx, leases, d)
+}
+
+// An extension that fails when a queue's timeout has passed is made again soon, and not only after a third of the lease.
+func TestATimeoutIsAskedForAgainAfterAnError(t *testing.T) {
+	needs.Race(t)
+	virtualTime(t, func(t *testing.T, m *memory) {
+		m.jobTimeout = time.Second
+		var ran time.Duration // the test reads it after the worker has ended
+		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
+			start := time.Now()
+			<-ctx.Done()
+			ran = time.Since(start)
+			return ctx.Err()
+		})
+		w.Store = &failsOnce{memory: m}
+		stop := run(t, w)
+		enqueue(t, m, plain(1)...)
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		stopped(t, stop)
+		if ran < time.Second || ran > 2*time.Second { // a third of its lease is 3.3 s
+			t.Errorf("the handler ran for %v", ran)
+		}
+	})
+}

@@ -47,7 +47,8 @@ func (l *line) open(path string) {
 	l.file = file
 }
 
-// makeBeside opens the file of the database's name and this suffix, or makes it with the database's permissions.
+// makeBeside opens the file of the database's name and this suffix, or makes it with the database's permissions. Users who
+// may only read the database may not read this file: they need no turn, and could hold up the others by locking it.
 func makeBeside(path, suffix string) (*os.File, error) {
 	database, err := os.Stat(path)
 	if err != nil {
@@ -60,9 +61,15 @@ func makeBeside(path, suffix string) (*os.File, error) {
 	case err == nil:
 		return nil, fs.ErrExist // opening a named pipe would wait for its other end
 	}
-	file, err := os.OpenFile(path+suffix, os.O_RDONLY|os.O_CREATE, database.Mode().Perm())
+	mode := database.Mode().Perm()
+	for _, write := range []fs.FileMode{0o020, 0o002} {
+		if mode&write == 0 {
+			mode &^= write << 1
+		}
+	}
+	file, err := os.OpenFile(path+suffix, os.O_RDONLY|os.O_CREATE, mode)
 	if err == nil && runtime.GOOS != "windows" { // where Chmod only makes files read-only
-		_ = file.Chmod(database.Mode().Perm()) // the umask may have taken some away
+		_ = file.Chmod(mode) // the umask may have taken some away
 		_ = ownAlike(file, database)
 	}
 	return file, err

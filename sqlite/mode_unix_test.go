@@ -13,10 +13,10 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// Only the owner can read the file, unless the program allows more.
+// Only the owner can read the file, unless the program allows more. Who may only read it may not lock the file of the line.
 func TestANewFileIsItsOwnersAlone(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ given, want os.FileMode }{{0, 0o600}, {0o640, 0o640}} {
+	for _, c := range []struct{ given, want, line os.FileMode }{{0, 0o600, 0o600}, {0o640, 0o640, 0o600}} {
 		path := filepath.Join(t.TempDir(), "jobs.db")
 		s := openAt(t, path, sqlite.Options{FileMode: c.given})
 		if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
@@ -27,7 +27,11 @@ func TestANewFileIsItsOwnersAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := info.Mode().Perm(); got != c.want {
+			want := c.want
+			if end == sqlite.LineSuffix {
+				want = c.line
+			}
+			if got := info.Mode().Perm(); got != want {
 				t.Errorf("FileMode %#o: jobs.db%s has %#o", c.given, end, got)
 			}
 		}

@@ -65,7 +65,7 @@ func (t *turn) begin(ctx context.Context, limit time.Duration, f func() error) (
 		if waited > limit {
 			return met, t.blocked(err)
 		}
-		if come, err = waitFor(ctx, come, t.retryPause(waited, come != nil)); err != nil {
+		if come, err = waitFor(ctx, come, min(t.retryPause(waited, come != nil), limit-waited+firstRetryPause)); err != nil {
 			return met, t.blocked(err)
 		}
 	}
@@ -101,12 +101,14 @@ func waitFor(ctx context.Context, come <-chan struct{}, d time.Duration) (<-chan
 	}
 }
 
-// retryPause is how long to wait until the file's lock is tried again. In line, only the first tries it, and the others
-// now and then, as the first may have been stopped.
+// retryPause is how long to wait until the file's lock is tried again. In line, only the first tries it, and after
+// linePatience the others too, as the first may have been stopped: often enough to find the gaps that a busy process leaves.
 func (t *turn) retryPause(waited time.Duration, behind bool) time.Duration {
 	switch {
-	case behind:
+	case behind && waited < linePatience/2:
 		return spread(linePatience)
+	case behind:
+		return spread(behindRetryPause)
 	case t.line.exists():
 		return spread(firstRetryPause)
 	default:
@@ -115,8 +117,9 @@ func (t *turn) retryPause(waited time.Duration, behind bool) time.Duration {
 }
 
 const (
-	firstRetryPause = time.Millisecond
-	lastRetryPause  = 20 * time.Millisecond
+	firstRetryPause  = time.Millisecond
+	lastRetryPause   = 20 * time.Millisecond
+	behindRetryPause = 40 * time.Millisecond
 )
 
 // growing is a pause that grows with the time that has been waited.

@@ -77,6 +77,12 @@ func (s *selection) each(ctx context.Context, db jobTable, stdin io.Reader, f fu
 		return err
 	}
 	add := func(j chosen) error {
+		// A change passes over what has ended since the last of its batch did. Ends of another state were listed later.
+		if len(list) > 0 && j.state.Final() && j.state != list[0].state {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
 		if list = append(list, j); len(list) < dibs.MaxBatch {
 			return nil
 		}

@@ -14,6 +14,10 @@ const (
 	afterWake = 10
 	// unasked is the same where nothing has happened in the queue, and a worker only looks now and then.
 	unasked = 50
+	// longestAfterWake and longestUnasked bound the pauses: a claim may have taken long because its process was stopped or
+	// its machine stood still, and not because it read much.
+	longestAfterWake = time.Second
+	longestUnasked   = 5 * time.Second
 	// Worth is the shortest claim that is followed by a pause. A pause for a shorter one would end before the next poll.
 	Worth = 5 * time.Millisecond
 	// maxScans bounds the memory for queues and sets of kinds.
@@ -66,9 +70,9 @@ func (c *Claims) Left(queue string, kinds []string, now, rungAt time.Time) (left
 	if !ok {
 		return 0, false
 	}
-	times := time.Duration(unasked)
+	pause := min(unasked*s.took, longestUnasked)
 	if woken = !rungAt.Before(s.began); woken {
-		times = afterWake
+		pause = min(afterWake*s.took, longestAfterWake)
 	}
-	return max(0, s.began.Add((times+1)*s.took).Sub(now)), woken
+	return max(0, s.began.Add(s.took+pause).Sub(now)), woken
 }

@@ -12,7 +12,6 @@ func TestFruitlessClaimsAreSpacedOut(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	const took = 40 * time.Millisecond
 	kinds := []string{"b", "a"}
-	at := func(d time.Duration) time.Time { return began.Add(took + d) }
 	for what, c := range map[string]struct {
 		took   time.Duration
 		found  bool
@@ -21,14 +20,16 @@ func TestFruitlessClaimsAreSpacedOut(t *testing.T) {
 		left   time.Duration
 		woken  bool
 	}{
-		"no wake-up":               {took: took, left: 50 * took},
-		"a wake-up before it":      {took: took, rungAt: began.Add(-1), left: 50 * took},
-		"a wake-up meanwhile":      {took: took, rungAt: began, left: 10 * took, woken: true},
-		"kinds in another order":   {took: took, asked: []string{"a", "b"}, left: 50 * took},
-		"other kinds":              {took: took, asked: []string{"a"}},
-		"all kinds":                {took: took, asked: []string{}},
-		"jobs were found":          {took: took, found: true},
-		"it read for a short time": {took: Worth - 1},
+		"no wake-up":                 {took: took, left: 50 * took},
+		"a wake-up before it":        {took: took, rungAt: began.Add(-1), left: 50 * took},
+		"a wake-up meanwhile":        {took: took, rungAt: began, left: 10 * took, woken: true},
+		"a process that was stopped": {took: time.Hour, left: longestUnasked},
+		"the same, and a wake-up":    {took: time.Hour, rungAt: began, left: longestAfterWake, woken: true},
+		"kinds in another order":     {took: took, asked: []string{"a", "b"}, left: 50 * took},
+		"other kinds":                {took: took, asked: []string{"a"}},
+		"all kinds":                  {took: took, asked: []string{}},
+		"jobs were found":            {took: took, found: true},
+		"it read for a short time":   {took: Worth - 1},
 	} {
 		var claims Claims
 		claims.Note("q", kinds, began, c.took, c.found)
@@ -36,13 +37,13 @@ func TestFruitlessClaimsAreSpacedOut(t *testing.T) {
 		if c.asked != nil {
 			asked = c.asked
 		}
-		if left, woken := claims.Left("q", asked, at(0), c.rungAt); left != c.left || woken != c.woken {
+		if left, woken := claims.Left("q", asked, began.Add(c.took), c.rungAt); left != c.left || woken != c.woken {
 			t.Errorf("%s: wait %v, woken %v; want %v, %v", what, left, woken, c.left, c.woken)
 		}
-		if left, _ := claims.Left("q", asked, at(c.left), c.rungAt); left != 0 {
+		if left, _ := claims.Left("q", asked, began.Add(c.took+c.left), c.rungAt); left != 0 {
 			t.Errorf("%s: wait %v after the pause", what, left)
 		}
-		if left, _ := claims.Left("other", asked, at(0), c.rungAt); left != 0 {
+		if left, _ := claims.Left("other", asked, began.Add(c.took), c.rungAt); left != 0 {
 			t.Errorf("%s: in another queue, wait %v", what, left)
 		}
 	}
