@@ -77,7 +77,7 @@ func TestClaimsForOneKindBehindManyOthersAreSpacedOut(t *testing.T) {
 	}
 	claim := func(again bool) (jobs []*dibs.RawJob, names []string) {
 		t.Helper()
-		sent.transactions = nil
+		sent.forget()
 		jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1, Kinds: []string{"wanted"}, Again: again})
 		if err != nil {
 			t.Fatal(err)

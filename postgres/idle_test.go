@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -203,11 +204,27 @@ func (s *Store) backdate(queue string, d time.Duration) {
 	}
 }
 
-// traced records the statements that a store sends, by transaction. One goroutine uses it.
-type traced struct{ transactions [][]string }
+// traced records the statements that a store sends, by transaction. The store may send some by itself meanwhile.
+type traced struct {
+	mu           sync.Mutex
+	transactions [][]string
+}
+
+// forget begins anew.
+func (r *traced) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.transactions = nil
+}
+
+func (r *traced) add(transaction []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.transactions = append(r.transactions, transaction)
+}
 
 func (r *traced) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	r.transactions = append(r.transactions, []string{q.SQL})
+	r.add([]string{q.SQL})
 	return ctx
 }
 
@@ -216,7 +233,7 @@ func (r *traced) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBa
 	for _, q := range b.Batch.QueuedQueries {
 		list = append(list, q.SQL)
 	}
-	r.transactions = append(r.transactions, list)
+	r.add(list)
 	return ctx
 }
 
@@ -225,7 +242,11 @@ func (r *traced) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQuery
 func (r *traced) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 // named returns the statements by the names of their files.
-func (r *traced) named(s *Store) []string { return statementNames(s, slices.Concat(r.transactions...)) }
+func (r *traced) named(s *Store) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return statementNames(s, slices.Concat(r.transactions...))
+}
 
 func statementNames(s *Store, statements []string) (names []string) {
 	for _, text := range statements {

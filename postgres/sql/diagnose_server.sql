@@ -28,7 +28,7 @@ where (d.setdatabase = 0 or d.setdatabase = (select oid from pg_database where d
     and coalesce(r.rolname <> session_user, true)
     and c.setting ~ '^(statement_timeout|transaction_timeout|synchronous_commit|default_transaction_read_only)='
     and not (c.setting ~ '=(0|on|off|remote_apply|remote_write|local)$' and not (c.setting in ('synchronous_commit=off', 'default_transaction_read_only=on')))
-    and (r.oid is null or has_table_privilege(r.oid, $1::text, 'update'))
+    and (r.oid is null or has_table_privilege(r.oid, to_regclass($1::text)::oid, 'update'))
 union all
 select 'connections', '', 0, u.used, u.most, 0, ''
 from (
