@@ -32,7 +32,7 @@ func TestClaimsForOneKindBehindManyOthersAreSpacedOut(t *testing.T) {
 	}
 	s.Wake("")
 	<-wake
-	s.NoteFruitless(dibs.DefaultQueue, "wanted", time.Now().Add(-time.Minute), 5460*time.Millisecond) // 11 times as long is 60.06 s
+	s.NoteFruitless(dibs.DefaultQueue, "wanted", time.Now().Add(-5*time.Second), 4060*time.Millisecond) // and the longest pause, 1 s, is 5.06 s
 	if claim(true) != 0 {
 		t.Error("a claim follows at once after a wake-up")
 	}
