@@ -16,6 +16,9 @@ func Prepared(tx dibs.SQLTx) dibs.SQLTx {
 	return tx
 }
 
+// WaitInLine has the store wait in line for so long before it also tries by itself.
+func (s *Store) WaitInLine(patience time.Duration) { s.turn.patience = patience }
+
 // NoteFruitless records a claim for a kind that has found nothing.
 func (s *Store) NoteFruitless(queue, kind string, began time.Time, took time.Duration) {
 	s.rests.Note(queue, []string{kind}, began, took, false)

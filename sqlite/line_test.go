@@ -59,6 +59,7 @@ func TestProcessesWriteInTheOrderInWhichTheyAsked(t *testing.T) {
 	others := make([]*sqlite.Store, 8)
 	for i := range others {
 		others[i] = openAt(t, path, sqlite.Options{})
+		others[i].WaitInLine(time.Hour)
 	}
 	tx, err := first.DB().BeginTx(t.Context(), nil)
 	if err != nil {

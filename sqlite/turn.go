@@ -20,12 +20,13 @@ import (
 type turn struct {
 	token        chan struct{}
 	line         line
+	patience     time.Duration // how long the process waits in line before it also tries by itself
 	path         string       // the file's
 	waits        atomic.Bool  // a transaction waits for another process
 	otherCommits atomic.Int64 // transactions of connections other than the writer's
 }
 
-func newTurn() *turn { return &turn{token: make(chan struct{}, 1)} }
+func newTurn() *turn { return &turn{token: make(chan struct{}, 1), patience: linePatience} }
 
 func (t *turn) take(ctx context.Context) error {
 	select {
@@ -50,7 +51,7 @@ func (t *turn) begin(ctx context.Context, limit time.Duration, f func() error) (
 	t.waits.Store(met)
 	defer t.waits.Store(false)
 	if first {
-		if come, err = waitFor(ctx, come, min(limit, linePatience)); err != nil {
+		if come, err = waitFor(ctx, come, min(limit, t.patience)); err != nil {
 			return met, t.blocked(err)
 		}
 	}
@@ -105,8 +106,8 @@ func waitFor(ctx context.Context, come <-chan struct{}, d time.Duration) (<-chan
 // linePatience the others too, as the first may have been stopped: often enough to find the gaps that a busy process leaves.
 func (t *turn) retryPause(waited time.Duration, behind bool) time.Duration {
 	switch {
-	case behind && waited < linePatience/2:
-		return spread(linePatience)
+	case behind && waited < t.patience/2:
+		return spread(t.patience)
 	case behind:
 		return spread(behindRetryPause)
 	case t.line.exists():
