@@ -21,9 +21,9 @@ type turn struct {
 	token        chan struct{}
 	line         line
 	patience     time.Duration // how long the process waits in line before it also tries by itself
-	path         string       // the file's
-	waits        atomic.Bool  // a transaction waits for another process
-	otherCommits atomic.Int64 // transactions of connections other than the writer's
+	path         string        // the file's
+	waits        atomic.Bool   // a transaction waits for another process
+	otherCommits atomic.Int64  // transactions of connections other than the writer's
 }
 
 func newTurn() *turn { return &turn{token: make(chan struct{}, 1), patience: linePatience} }
