@@ -48,7 +48,7 @@ type Schedule struct {
 	// their metadata: RawJob has them as Schedule and Tick.
 	Queue       string          `json:"queue"`
 	Kind        string          `json:"kind"`
-	Payload     any             `json:"payload,omitempty"` // a json.RawMessage when read, or nil in a list of all
+	Payload     any             `json:"payload,omitempty"` // a json.RawMessage when read, empty in a list of all
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
 	Priority    *int            `json:"priority,omitempty"`
 	MaxAttempts int             `json:"max_attempts,omitempty"`
@@ -75,7 +75,8 @@ type Schedule struct {
 // Schedules is what operators and programs do with schedules.
 type Schedules interface {
 	// Schedules lists schedules by name: all, without their payloads and metadata; or, if names are given, those of
-	// them that exist, whole. To change one use ChangeSchedule: one of a list of all, set again, would lose its payload.
+	// them that exist, whole. To change one use ChangeSchedule: SetSchedule refuses one of a list of all, which would
+	// lose its payload.
 	Schedules(ctx context.Context, names ...string) ([]Schedule, error)
 	// SetSchedule makes a schedule or replaces the one of that name, and returns it. If the
 	// spec, zone and start are as before, the next tick is too; else ticks come from now on, and

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// DiagnoseTable looks for what keeps work on an adopted table from running well, as [Store.Diagnose] does for the tables
-// of dibs: long transactions, sessions that hold up others at the table, dead rows of it, and settings that hurt.
+// DiagnoseTable looks for what keeps work on an adopted table from running well, as [Store.Diagnose] does for dibs' own:
+// long transactions, sessions that hold up others at the table, its dead rows, and settings that hurt.
 func DiagnoseTable(ctx context.Context, db *sql.DB, schema, table string) (diagnosis.Report, error) {
 	var r diagnosis.Report
 	texts, err := load("dibs")

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SetLog has the store say in another log than slog.Default() that the connection that listens for wake-ups was lost, and
-// that there is a new one. Call it before the store is used.
+// SetLog sets the log in which the store says that the connection that listens for wake-ups was lost, and that there is a
+// new one; by default it is slog.Default(). Call it before the store is used.
 func (s *Store) SetLog(log *slog.Logger) {
 	if s != nil && s.bell != nil { // the next call of a method that can fail says so
 		s.bell.log = log

@@ -102,12 +102,10 @@ func waitFor(ctx context.Context, come <-chan struct{}, d time.Duration) (<-chan
 	}
 }
 
-// retryPause is how long to wait until the file's lock is tried again. In line, only the first tries it, and after
-// linePatience the others too, as the first may have been stopped: often enough to find the gaps that a busy process leaves.
+// retryPause is how long to wait until the file's lock is tried again. In line, only the first tries it, and those that have
+// waited for long, as the first may have been stopped: often enough to find the gaps that a busy process leaves.
 func (t *turn) retryPause(waited time.Duration, behind bool) time.Duration {
 	switch {
-	case behind && waited < t.patience/2:
-		return spread(t.patience)
 	case behind:
 		return spread(behindRetryPause)
 	case t.line.exists():

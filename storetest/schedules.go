@@ -165,10 +165,13 @@ func listWithoutPayloads(t *test) {
 	list, err := t.db.Schedules(t.ctx)
 	t.must(err)
 	for i, want := range []string{"a", "b", "c"} {
-		if s := list[i]; len(list) != 3 || s.Name != want || s.Payload != nil || s.Metadata != nil || s.Spec != "@daily" || s.Next.IsZero() {
+		if s := list[i]; len(list) != 3 || s.Name != want || len(s.Payload.(json.RawMessage)) > 0 || s.Metadata != nil || s.Spec != "@daily" || s.Next.IsZero() {
 			t.Errorf("%d: %+v", i, s)
 		}
 	}
+	_, err = t.db.SetSchedule(t.ctx, list[0])
+	invalid(t, err, "schedule.payload")
+	invalid(t, t.db.SetSchedules(t.ctx, "owner", list[1:]), "schedules[0].payload")
 	some, err := t.db.Schedules(t.ctx, "c", "nosuch", "a")
 	t.must(err)
 	if len(some) != 2 || some[0].Name != "a" || some[1].Name != "c" {

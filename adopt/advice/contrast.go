@@ -255,8 +255,8 @@ func (c *checker) contrasts(ctx context.Context) error {
 	return err
 }
 
-// followData makes the proposal leave rows as other programs leave them. The second time it undoes what a claim sets
-// since the first.
+// followData makes the proposal leave rows as other programs leave them. Its second round undoes what the first has made
+// a claim set.
 func (p *proposer) followData(ctx context.Context, db *sql.DB) error {
 	told := map[string]bool{}
 	for range 2 {

@@ -133,8 +133,8 @@ func (p *proposer) find(r role) {
 	}
 }
 
-// namesKinds reports whether a column's values are short names, and not what a handler gets, and whether it is no half
-// of a reference, as owner_type is where there is owner_id.
+// namesKinds reports whether a column's values are short names, and not what a handler gets. A column such as owner_type
+// beside owner_id names no kind: it is half of a reference.
 func (p *proposer) namesKinds(c adopted.Column) bool {
 	if stem, ok := strings.CutSuffix(strings.ToLower(c.Name), "type"); ok && stem != "" &&
 		slices.ContainsFunc(p.table.Columns, func(o adopted.Column) bool { return strings.ToLower(o.Name) == stem+"id" }) {

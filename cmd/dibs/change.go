@@ -19,7 +19,7 @@ type bulkChange struct {
 	*app
 	*selection
 	db         jobTable
-	apply      func(ids []int64, until time.Time) ([]changed, error) // until is when the last of those that were listed has ended
+	apply      func(ids []int64, until time.Time) ([]changed, error) // no listed job has ended after the time until
 	changeable func(dibs.State) bool                                 // reports whether a job in that state would be changed
 	words      changeWords
 	cmd        *cobra.Command // its name is the verb

@@ -19,7 +19,7 @@ var replyWords = []string{"answered", "got", "received", "responded", "returned"
 // place is what stands before a word.
 type place struct {
 	word    string // the word before it, in small letters
-	code    bool   // that word was a code, or ended with one
+	code    bool   // the word before it was a code, or ended with one
 	between string
 	start   bool // it begins the text, a line, or what follows a colon
 }
@@ -41,7 +41,7 @@ func isCode(word []rune, before place) bool {
 		return digits(code, 5)
 	}
 	version, isHTTP := strings.CutPrefix(text, "HTTP/")
-	first, rest, joined := strings.Cut(text, "-") // of several lines of a reply, all but the last have a dash
+	first, rest, joined := strings.Cut(text, "-") // all lines of a reply but the last have a dash
 	return isHTTP && len(version) <= 3 ||
 		(before.word == "sqlstate" || before.code && before.between == " (") && sqlState(text) ||
 		(strings.HasPrefix(before.word, "http/") || slices.Contains(codeWords, before.word)) && digits(text, 5) ||

@@ -19,7 +19,7 @@ const (
 	failuresFresh = 10 * time.Second // how old groups of failures may be: to make them costs a second at worst
 	keptGroups    = 300
 	shownGroups   = 30        // on one page
-	shownQueues   = 10        // of which not all dead jobs were read
+	shownQueues   = 10        // how many queues are named of which not all dead jobs were read
 	failureSpan   = time.Hour // a bar of the chart
 	failureBars   = 24
 )

@@ -29,7 +29,7 @@ type look struct {
 	noDead  bool // and it cannot list dead rows, as without a side table
 
 	hangs    map[string]why.Hang // queues whose jobs do not get on
-	deaths   map[string]deaths   // of the last day, by queue
+	deaths   map[string]deaths   // the deaths of the last day, by queue
 	deathsAt time.Time
 	times    map[string]timesAt // of the last completed jobs, by queue
 	hours    map[string]hourAt  // by queue

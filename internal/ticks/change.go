@@ -369,8 +369,8 @@ func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule) {
 	if err == nil {
 		s, err = checkAllBut(s, &s, noLimit)
 	}
-	if payload == nil { // it was not asked for
-		s.Payload = nil
+	if payload == nil { // it was not asked for; set again, such a schedule is refused
+		s.Payload = json.RawMessage(nil)
 	}
 	if err != nil {
 		s.Spec, s.Payload, s.Metadata = unreadable+err.Error(), nil, nil

@@ -13,9 +13,12 @@ type Schedule struct {
 	Jitter Seconds `json:"jitter"`
 }
 
-// ScheduleOf makes a Schedule. A payload or metadata that is no JSON, or nested too deep, becomes a string.
+// ScheduleOf makes a Schedule. A payload or metadata that is no JSON, or nested too deep, becomes a string. An empty
+// payload, as in a list, is left out.
 func ScheduleOf(s dibs.Schedule) Schedule {
-	if raw, ok := s.Payload.(json.RawMessage); ok && !legible(raw) {
+	if raw, ok := s.Payload.(json.RawMessage); ok && len(raw) == 0 {
+		s.Payload = nil
+	} else if ok && !legible(raw) {
 		s.Payload = string(raw)
 	}
 	if len(s.Metadata) > 0 && !legible(s.Metadata) {
