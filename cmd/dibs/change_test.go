@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/open"
 )
 
 func TestDryRunsChangeNothing(t *testing.T) {
@@ -146,4 +148,33 @@ func TestIDsFromStdinAreNotGathered(t *testing.T) {
 	if _, err := io.Copy(io.Discard, out); err != nil {
 		t.Error(err)
 	}
+}
+
+// A batch of ended jobs is of one state. What was put back after it was listed, and has ended anew, ended after all that
+// the batch holds, and so is passed over; jobs of the next state, which are listed later, may have ended after it.
+func TestBatchesOfEndedJobsAreOfOneState(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed("1\n2\n3\n4\n", "enqueue", "q", "--lines")
+		c.ok("cancel", "1", "2")
+		c.run("", "work", "q", "--until-empty", "--", "true")
+		db, err := open.Database(c.t.Context(), open.URL(c.db), open.Options{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		defer db.Close()
+		var batches [][]dibs.State
+		s := selection{queue: "q", ended: true}
+		err = s.each(c.t.Context(), db, nil, func(list []chosen) error {
+			var states []dibs.State
+			for _, j := range list {
+				states = append(states, j.state)
+			}
+			batches = append(batches, states)
+			return nil
+		})
+		want := [][]dibs.State{{dibs.Completed, dibs.Completed}, {dibs.Cancelled, dibs.Cancelled}}
+		if err != nil || !reflect.DeepEqual(batches, want) {
+			c.t.Errorf("the batches are %v, %v; want %v", batches, err, want)
+		}
+	})
 }
