@@ -331,13 +331,13 @@ func (m *memory) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJo
 	return taken, nil
 }
 
-func (m *memory) Register(ctx context.Context, w dibs.WorkerInfo) error {
+func (m *memory) Register(ctx context.Context, workers ...dibs.WorkerInfo) error {
 	if err := m.enter(ctx, "register"); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.registered = append(m.registered, w)
+	m.registered = append(m.registered, workers...)
 	return nil
 }
 

@@ -31,8 +31,8 @@ const (
 	leaveTimeout = 2 * time.Second
 )
 
-// WorkerInfo is one entry of the register of workers: one call of [Worker.Run]. Who claims
-// without a Worker, as 'dibs claim' does, and who works on an adopted table, has none.
+// WorkerInfo is one entry of the register of workers: one call of [Worker.Run], or a program that claims
+// over HTTP. Other claims without a Worker, as 'dibs claim' makes, and workers on an adopted table have none.
 type WorkerInfo struct {
 	// ID is drawn for each Run. So workers of the same name, or in processes that got the same
 	// PID one after the other, have entries of their own. A process that was stopped
@@ -40,8 +40,8 @@ type WorkerInfo struct {
 	ID      Token  `json:"id"`
 	Name    string `json:"name"` // as in RawJob.Worker
 	Host    string `json:"host"`
-	PID     int    `json:"pid"`
-	Version string `json:"version"` // of the module dibs in its program, such as v1.2.3 or (devel)
+	PID     int    `json:"pid"`     // 0: a program that claims over HTTP
+	Version string `json:"version"` // of the module dibs in its program, such as v1.2.3 or (devel); http over HTTP
 
 	Queues      []string `json:"queues"`
 	Kinds       []string `json:"kinds"` // those that it has handlers for; nil: all kinds

@@ -49,10 +49,10 @@ type Store interface {
 	// another process is sweeping.
 	Sweep(ctx context.Context) (Swept, error)
 
-	// Register writes a worker's entry of the register of workers, or removes it if its State
-	// is WorkerStopped. Workers call it every 10 s; Admin.Workers lists the entries. On an
+	// Register writes entries of the register of workers, up to MaxBatch at once, or removes those whose
+	// State is WorkerStopped. Workers call it every 10 s; Admin.Workers lists the entries. On an
 	// adopted table it does nothing.
-	Register(ctx context.Context, w WorkerInfo) error
+	Register(ctx context.Context, workers ...WorkerInfo) error
 
 	// Wakeups returns a channel that receives when the queue may have new work: at once when
 	// this process enqueues, or its Finish makes room in a group or under a limit; within

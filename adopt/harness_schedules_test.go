@@ -34,7 +34,7 @@ func (noSchedules) NextTicks(context.Context, dibs.Schedule, int) ([]time.Time, 
 	return nil, errHarness
 }
 
-func (noSchedules) Register(context.Context, dibs.WorkerInfo) error { return nil }
+func (noSchedules) Register(context.Context, ...dibs.WorkerInfo) error { return nil }
 
 func (noSchedules) Workers(context.Context) ([]dibs.WorkerInfo, error) { return nil, errHarness }
 

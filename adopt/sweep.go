@@ -47,7 +47,7 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 }
 
 // Register is dibs.Store.Register: there is no register of workers beside an adopted table.
-func (s *Store) Register(context.Context, dibs.WorkerInfo) error { return s.usable(s.Queue()) }
+func (s *Store) Register(context.Context, ...dibs.WorkerInfo) error { return s.usable(s.Queue()) }
 
 func (s *Store) sweep(ctx context.Context) (n int, err error) {
 	if s.plan.SideTable {

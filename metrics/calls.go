@@ -107,9 +107,9 @@ func (s observedStore) Sweep(ctx context.Context) (swept dibs.Swept, err error) 
 	return s.db.Sweep(ctx)
 }
 
-func (s observedStore) Register(ctx context.Context, w dibs.WorkerInfo) (err error) {
+func (s observedStore) Register(ctx context.Context, workers ...dibs.WorkerInfo) (err error) {
 	defer func(begin time.Time) { s.p.called("register", begin, err) }(time.Now())
-	return s.db.Register(ctx, w)
+	return s.db.Register(ctx, workers...)
 }
 
 func (s observedStore) Wakeups(queue string) (wake <-chan struct{}, stop func()) {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -10,20 +11,37 @@ import (
 )
 
 // Register implements dibs.Store.
-func (s *Store) Register(ctx context.Context, w dibs.WorkerInfo) error {
+func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error {
 	if err := s.check(ctx, "register"); err != nil {
 		return err
 	}
-	if err := checks.Worker(&w); err != nil {
+	if err := checks.Workers(workers); err != nil {
 		return err
 	}
-	put := step{sql: s.sql.get("put_worker"), args: []any{
-		[16]byte(w.ID), w.Name, w.Host, w.PID, w.Version, w.Queues, w.Kinds, w.Concurrency, w.State, dibs.WorkerKeptFor.Microseconds(),
-	}}
-	if w.State == dibs.WorkerStopped {
-		put = step{sql: s.sql.get("drop_worker"), args: put.args[:1]}
+	var stopped [][16]byte
+	var live []dibs.WorkerInfo
+	for _, w := range workers {
+		if w.State == dibs.WorkerStopped {
+			stopped = append(stopped, w.ID)
+			continue
+		}
+		if len(w.Kinds) == 0 {
+			w.Kinds = nil
+		}
+		live = append(live, w)
 	}
-	return classify("register", s.upkeep.run(ctx, put))
+	var steps []step
+	if live != nil {
+		entries, _ := json.Marshal(live) // it always encodes
+		steps = append(steps, step{sql: s.sql.get("put_worker"), args: []any{string(entries), dibs.WorkerKeptFor.Microseconds()}})
+	}
+	if stopped != nil {
+		steps = append(steps, step{sql: s.sql.get("drop_worker"), args: []any{stopped}})
+	}
+	if steps == nil {
+		return nil
+	}
+	return classify("register", s.upkeep.run(ctx, steps...))
 }
 
 // Workers implements dibs.Admin.

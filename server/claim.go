@@ -57,7 +57,9 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayUse(r, request.Queue); err != nil {
 		return err
 	}
+	end := s.guests.claims(r, request)
 	jobs, err := s.claimFor(r, request, wait)
+	end(jobs, time.Now())
 	if err != nil {
 		return err
 	}
@@ -99,7 +101,7 @@ func (s *Server) handOver(w http.ResponseWriter, r *http.Request, jobs []*dibs.R
 			jobs[i] = &dibs.RawJob{ID: j.ID, Token: j.Token}
 		}
 		if err := roomOf(r).set(len(text)); err != nil {
-			s.hub.putBack(jobs)
+			s.takeBack(jobs)
 			return err
 		}
 		text = pack(w, text)
@@ -110,9 +112,17 @@ func (s *Server) handOver(w http.ResponseWriter, r *http.Request, jobs []*dibs.R
 		}
 	}
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		s.hub.putBack(jobs)
+		s.takeBack(jobs)
 	}
 	return nil
+}
+
+// takeBack gives back jobs that could not be handed over.
+func (s *Server) takeBack(jobs []*dibs.RawJob) {
+	for _, j := range jobs {
+		s.guests.ended(j.ID, j.Token)
+	}
+	s.hub.putBack(jobs)
 }
 
 // claimSome claims up to as many jobs as are asked for, or so many that they make a large answer, or that

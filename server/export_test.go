@@ -5,8 +5,11 @@ import (
 	"context"
 	"io"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
+
+	"github.com/dibs-queue/dibs"
 )
 
 // FewKinds and MaxSearch are fewKinds and maxSearch, for the tests.
@@ -43,4 +46,35 @@ func (s *Server) HasNotSweptFor(d time.Duration) {
 func ReadLine(over context.Context, from io.Reader) error {
 	l := &lineReader{in: bufio.NewReader(from), drop: func(int) {}, over: over}
 	return l.next().err
+}
+
+// MaxClients is maxClients, for the tests.
+const MaxClients = maxClients
+
+// Roster is a roster, for the tests.
+type Roster struct{ r *roster }
+
+// NewRoster is a roster that writes its entries to a function.
+func NewRoster(register func([]dibs.WorkerInfo) error) *Roster {
+	r := newRoster(nil)
+	r.register = func(_ context.Context, list ...dibs.WorkerInfo) error { return register(list) }
+	return &Roster{r}
+}
+
+func (ro *Roster) Tell(now time.Time) error { return ro.r.tell(context.Background(), now) }
+
+// Claims begins a claim, and returns what ends it.
+func (ro *Roster) Claims(r *http.Request, c dibs.ClaimRequest) (end func([]*dibs.RawJob, time.Time)) {
+	return ro.r.claims(r, c)
+}
+
+func (ro *Roster) Extended(l dibs.Lease, d time.Duration, now time.Time) { ro.r.extended(l, d, now) }
+
+func (ro *Roster) Ended(id int64, token dibs.Token) { ro.r.ended(id, token) }
+
+// Held is how many leases the server keeps in mind.
+func (s *Server) Held() int {
+	s.guests.mu.Lock()
+	defer s.guests.mu.Unlock()
+	return len(s.guests.leases)
 }

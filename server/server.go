@@ -6,8 +6,8 @@
 // 'dibs serve' is this handler with a listener.
 //
 // A server needs no register, file or table of its own: any number of them may serve one database,
-// beside workers of every sort. Claims that wait cost one call of the database a second, whatever
-// number of clients wait. The server does what is due by the clock, as workers do, until it is closed:
+// beside workers of every sort. Claims that wait cost one call of the database a second, and another in
+// ten that lists the clients among the workers, whatever number of clients wait. The server does what is due by the clock, as workers do, until it is closed:
 // leases end and schedules tick, also while nobody calls it, for one call of the database in two seconds.
 package server
 
@@ -58,9 +58,10 @@ type Server struct {
 	mu      sync.Mutex     // orders begin and Close
 	work    sync.WaitGroup // the calls that wait, and goroutines: Close waits for them
 
-	hub   *hub
-	pages *page.Page
-	ready readiness
+	hub    *hub
+	guests *roster
+	pages  *page.Page
+	ready  readiness
 
 	seats           seats    // what requests hold of Limits.Requests, Waiting and Streams
 	shares          sync.Map // the seats of each token, by its name
@@ -82,7 +83,9 @@ func New(db dibs.Database, o Options) *Server {
 	s.hub = &hub{db: db, log: o.Log, closing: s.closing, run: s.work.Go, load: s.loads.claim, lines: map[string]*line{}}
 	s.hub.lookedAt = time.Now()
 	if db != nil {
+		s.guests = newRoster(db.Register)
 		s.work.Go(s.hub.look)
+		s.work.Go(s.tellOfGuests)
 	}
 	for _, rt := range s.routes() {
 		s.mux.Handle(rt.method+" "+rt.pattern, s.serve(rt))

@@ -74,6 +74,13 @@ func (s *Server) extend(w http.ResponseWriter, r *http.Request) error {
 		p := leaseLost.problem("its lease had ended, or it was taken or finished")
 		at[id].Problem = &p
 	}
+	for _, l := range leases {
+		if at[l.ID].Problem != nil {
+			s.guests.ended(l.ID, l.Token)
+		} else {
+			s.guests.extended(l, time.Duration(*body.Lease), time.Now())
+		}
+	}
 	if len(done.Lost) == 0 {
 		return reply(w, http.StatusOK, extendedBatch{Leases: answers})
 	}
@@ -134,20 +141,28 @@ func (s *Server) finish(w http.ResponseWriter, r *http.Request) error {
 		answers[i].ID = int64(o.ID)
 		at[int64(o.ID)] = &answers[i]
 	}
-	var refused *dibs.FinishError
-	switch err := s.db.Finish(r.Context(), outcomes); {
-	case err == nil:
-		return reply(w, http.StatusOK, finishedBatch{answers})
-	case !errors.As(err, &refused):
+	refused := &dibs.FinishError{}
+	err := s.db.Finish(r.Context(), outcomes)
+	if err != nil && !errors.As(err, &refused) {
 		return err
+	}
+	held := make(map[int64]bool, len(refused.Unwritten))
+	for _, id := range refused.Unwritten {
+		p := unavailable.problem("another transaction held the job: finish it again")
+		at[id].Problem = &p
+		held[id] = true
 	}
 	for _, id := range refused.Lost {
 		p := leaseLost.problem("its lease had ended, or it was taken or finished; nothing was written for it")
 		at[id].Problem = &p
 	}
-	for _, id := range refused.Unwritten {
-		p := unavailable.problem("another transaction held the job: finish it again")
-		at[id].Problem = &p
+	for _, o := range outcomes {
+		if !held[o.ID] {
+			s.guests.ended(o.ID, o.Token)
+		}
+	}
+	if err == nil {
+		return reply(w, http.StatusOK, finishedBatch{answers})
 	}
 	p := leaseLost.problem("")
 	if len(refused.Lost) == 0 {

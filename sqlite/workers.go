@@ -9,12 +9,12 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Register writes a worker's entry of the register: see dibs.Store.
-func (s *Store) Register(ctx context.Context, w dibs.WorkerInfo) error {
+// Register writes entries of the register: see dibs.Store.
+func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	if err := checks.Worker(&w); err != nil {
+	if err := checks.Workers(workers); err != nil || len(workers) == 0 {
 		return err
 	}
 	return s.write(ctx, "register", func(tx *session) error {
@@ -22,13 +22,20 @@ func (s *Store) Register(ctx context.Context, w dibs.WorkerInfo) error {
 		if err != nil {
 			return err
 		}
-		var stopped any
-		if w.State == dibs.WorkerStopped {
-			stopped = w.ID[:]
-		} else if _, err := tx.exec("put_worker", w.ID[:], w.Name, w.Host, w.PID, w.Version, jsonList(w.Queues), jsonList(w.Kinds), w.Concurrency, w.State, now); err != nil {
-			return err
+		stopped := []string{}
+		for _, w := range workers {
+			if w.State == dibs.WorkerStopped {
+				stopped = append(stopped, w.ID.String())
+				continue
+			}
+			if len(w.Kinds) == 0 {
+				w.Kinds = nil
+			}
+			if _, err := tx.exec("put_worker", w.ID[:], w.Name, w.Host, w.PID, w.Version, jsonList(w.Queues), jsonList(w.Kinds), w.Concurrency, w.State, now); err != nil {
+				return err
+			}
 		}
-		_, err = tx.exec("drop_worker", stopped, now-micro(dibs.WorkerKeptFor))
+		_, err = tx.exec("drop_worker", jsonList(stopped), now-micro(dibs.WorkerKeptFor))
 		return err
 	})
 }

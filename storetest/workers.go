@@ -18,6 +18,7 @@ import (
 var workerCases = []oneCase{
 	{"an entry is kept as it was written, and seen again", entryKept},
 	{"an entry that breaks a rule is refused", badEntries},
+	{"many entries are written and removed at once", manyEntries},
 	{"a worker that is not seen counts as lost, and comes back", lostWorker},
 	{"a worker that nobody stops is lost after 25 to 30 s", crashedWorker},
 	{"the entry of a worker that was lost long ago is removed", forgottenWorker},
@@ -100,26 +101,47 @@ func entryKept(t *test) {
 
 func badEntries(t *test) {
 	for field, spoil := range map[string]func(*dibs.WorkerInfo){
-		"worker.id":          func(w *dibs.WorkerInfo) { w.ID = dibs.Token{} },
-		"worker.name":        func(w *dibs.WorkerInfo) { w.Name = "" },
-		"worker.host":        func(w *dibs.WorkerInfo) { w.Host = "a\x00b" },
-		"worker.version":     func(w *dibs.WorkerInfo) { w.Version = strings.Repeat("v", dibs.MaxName+1) },
-		"worker.queues":      func(w *dibs.WorkerInfo) { w.Queues = nil },
-		"worker.queues[0]":   func(w *dibs.WorkerInfo) { w.Queues = []string{""} },
-		"worker.kinds":       func(w *dibs.WorkerInfo) { w.Kinds = make([]string, 1001) },
-		"worker.kinds[1]":    func(w *dibs.WorkerInfo) { w.Kinds = []string{"k", "\xff"} },
-		"worker.pid":         func(w *dibs.WorkerInfo) { w.PID = -1 },
-		"worker.concurrency": func(w *dibs.WorkerInfo) { w.Concurrency = -1 },
-		"worker.state":       func(w *dibs.WorkerInfo) { w.State = dibs.WorkerLost },
+		"workers[1].id":          func(w *dibs.WorkerInfo) { w.ID = dibs.Token{} },
+		"workers[1].name":        func(w *dibs.WorkerInfo) { w.Name = "" },
+		"workers[1].host":        func(w *dibs.WorkerInfo) { w.Host = "a\x00b" },
+		"workers[1].version":     func(w *dibs.WorkerInfo) { w.Version = strings.Repeat("v", dibs.MaxName+1) },
+		"workers[1].queues":      func(w *dibs.WorkerInfo) { w.Queues = nil },
+		"workers[1].queues[0]":   func(w *dibs.WorkerInfo) { w.Queues = []string{""} },
+		"workers[1].kinds":       func(w *dibs.WorkerInfo) { w.Kinds = make([]string, 1001) },
+		"workers[1].kinds[1]":    func(w *dibs.WorkerInfo) { w.Kinds = []string{"k", "\xff"} },
+		"workers[1].pid":         func(w *dibs.WorkerInfo) { w.PID = -1 },
+		"workers[1].concurrency": func(w *dibs.WorkerInfo) { w.Concurrency = -1 },
+		"workers[1].state":       func(w *dibs.WorkerInfo) { w.State = dibs.WorkerLost },
 	} {
-		w := anEntry("w")
+		w, good := anEntry("w"), anEntry("good")
 		spoil(&w)
 		var invalid *dibs.InvalidError
-		if err := t.db.Register(t.ctx, w); !errors.As(err, &invalid) || invalid.Field != field {
+		if err := t.db.Register(t.ctx, good, w); !errors.As(err, &invalid) || invalid.Field != field {
 			t.Fatalf("a bad %s gives %v", field, err)
 		}
 	}
+	w := anEntry("w")
+	invalid(t, t.db.Register(t.ctx, w, w), "workers[1].id")
+	invalid(t, t.db.Register(t.ctx, make([]dibs.WorkerInfo, dibs.MaxBatch+1)...), "workers")
 	equal(t, "workers", len(t.workers()), 0)
+}
+
+// A server reports for all who claim over HTTP in one call.
+func manyEntries(t *test) {
+	t.must(t.db.Register(t.ctx))
+	list := []dibs.WorkerInfo{anEntry("a"), anEntry("b"), anEntry("c")}
+	list[1].Kinds = []string{"k", "a, b", `"`}
+	list[2].Queues = []string{"r", "{", "q"}
+	t.must(t.db.Register(t.ctx, list...))
+	list[0].State, list[1].Queues, list[1].Kinds, list[1].Concurrency = dibs.WorkerStopped, []string{"other"}, nil, 9
+	list = append(list, anEntry("d"))
+	t.must(t.db.Register(t.ctx, list...))
+	equal(t, "workers", len(t.workers()), 3)
+	for _, want := range list[1:] {
+		got := t.worker(want.Name)
+		got.Since, got.Seen = time.Time{}, time.Time{}
+		equal(t, "entry", got, want)
+	}
 }
 
 func lostWorker(t *test) {

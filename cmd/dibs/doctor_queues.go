@@ -100,8 +100,12 @@ func (d *medic) queues(q *queueLook) {
 	now := time.Now()
 	for _, w := range q.workers {
 		if w.State == dibs.WorkerLost {
-			d.note("lost_worker", "dibs workers", "worker %s (process %d on %s) was last seen %s: it has crashed, or cannot reach the database; see its log there",
-				name(w.Name), w.PID, name(w.Host), since(now, w.Seen))
+			process := fmt.Sprintf("process %d", w.PID)
+			if w.PID == 0 {
+				process = "over HTTP"
+			}
+			d.note("lost_worker", "dibs workers", "worker %s (%s on %s) was last seen %s: it has crashed, or cannot reach the database; see its log there",
+				name(w.Name), process, name(w.Host), since(now, w.Seen))
 		}
 	}
 	for i, text := range ticks.Unreadable(q.schedules) {
@@ -212,7 +216,7 @@ func (d *medic) hangs(q *queueLook, queue string, h holdups.Hang, text string) {
 	if h.Ignored > 0 {
 		next = "dibs workers --jobs"
 		for _, w := range q.workers {
-			if w.Name == h.Jobs[0].Worker && w.State != dibs.WorkerLost {
+			if w.Name == h.Jobs[0].Worker && w.State != dibs.WorkerLost && w.PID > 0 {
 				next = fmt.Sprintf("kill %d # on %s", w.PID, shellWord(w.Host))
 			}
 		}

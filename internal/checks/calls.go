@@ -63,37 +63,47 @@ func Resume(r *dibs.ClaimRequest) error {
 	return first(Name("queue", r.Queue), Name("worker", r.Worker), lease(r.Lease, true))
 }
 
-// Worker checks an entry for the register of workers.
-func Worker(w *dibs.WorkerInfo) error {
+// Workers checks entries for the register of workers.
+func Workers(list []dibs.WorkerInfo) error {
+	if err := Batch("workers", len(list)); err != nil {
+		return err
+	}
+	seen := make(map[dibs.Token]bool, len(list))
+	for i := range list {
+		field := fmt.Sprintf("workers[%d]", i)
+		if err := worker(field, &list[i]); err != nil {
+			return err
+		}
+		if seen[list[i].ID] {
+			return invalid(field+".id", "is in the list twice")
+		}
+		seen[list[i].ID] = true
+	}
+	return nil
+}
+
+func worker(field string, w *dibs.WorkerInfo) error {
 	for _, list := range []struct {
 		field string
 		names []string
-	}{{"queues", w.Queues}, {"kinds", w.Kinds}} {
-		if len(list.names) > maxKinds {
-			return invalid("worker."+list.field, "must be at most %d, got %d", maxKinds, len(list.names))
+	}{{field + ".queues", w.Queues}, {field + ".kinds", w.Kinds}} {
+		if err := listed(list.field, list.names); err != nil {
+			return err
 		}
-		for i, name := range list.names {
-			if err := Name(fmt.Sprintf("worker.%s[%d]", list.field, i), name); err != nil {
-				return err
-			}
-		}
-	}
-	if len(w.Kinds) == 0 {
-		w.Kinds = nil
 	}
 	switch {
 	case w.ID.IsZero():
-		return invalid("worker.id", "is missing")
+		return invalid(field+".id", "is missing")
 	case len(w.Queues) == 0:
-		return invalid("worker.queues", "is missing")
+		return invalid(field+".queues", "is missing")
 	case w.PID < 0 || w.PID > math.MaxInt32:
-		return invalid("worker.pid", "must be 0 to %d, got %d", math.MaxInt32, w.PID)
+		return invalid(field+".pid", "must be 0 to %d, got %d", math.MaxInt32, w.PID)
 	case w.Concurrency < 0 || w.Concurrency > dibs.MaxBatch:
-		return invalid("worker.concurrency", "must be 0 to %d, got %d", dibs.MaxBatch, w.Concurrency)
+		return invalid(field+".concurrency", "must be 0 to %d, got %d", dibs.MaxBatch, w.Concurrency)
 	case w.State != dibs.WorkerWorking && w.State != dibs.WorkerStopping && w.State != dibs.WorkerStopped:
-		return invalid("worker.state", "must be %s, %s or %s, got %q", dibs.WorkerWorking, dibs.WorkerStopping, dibs.WorkerStopped, clip(w.State))
+		return invalid(field+".state", "must be %s, %s or %s, got %q", dibs.WorkerWorking, dibs.WorkerStopping, dibs.WorkerStopped, clip(w.State))
 	}
-	return first(Name("worker.name", w.Name), text("worker.host", w.Host, dibs.MaxName), text("worker.version", w.Version, dibs.MaxName))
+	return first(Name(field+".name", w.Name), text(field+".host", w.Host, dibs.MaxName), text(field+".version", w.Version, dibs.MaxName))
 }
 
 // Extend checks leases and their new length, and returns the leases with texts of progress

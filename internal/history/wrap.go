@@ -141,8 +141,8 @@ func (w *wrapped) Wakeups(queue string) (wake <-chan struct{}, stop func()) {
 	return w.Database.Wakeups(queue)
 }
 
-func (w *wrapped) Register(ctx context.Context, info dibs.WorkerInfo) error {
-	return w.Database.Register(ctx, info)
+func (w *wrapped) Register(ctx context.Context, workers ...dibs.WorkerInfo) error {
+	return w.Database.Register(ctx, workers...)
 }
 
 func (w *wrapped) Due(ctx context.Context, queues, kinds []string) ([]string, error) {

@@ -266,7 +266,7 @@ func (p *Page) workers(r *request) (any, error) {
 		}
 		delete(held, w.Name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(held)) { // clients that do not register, as those of HTTP
+	for _, name := range slices.Sorted(maps.Keys(held)) { // those that do not register, as dibs claim
 		row := workerRow{dibs.WorkerInfo{Name: name}, held[name], more}
 		for _, j := range row.Jobs {
 			row.Queues = append(row.Queues, j.Queue)

@@ -1,6 +1,6 @@
--- Purpose: remove the entry of a worker that has stopped.
--- Parameters: $1 id.
+-- Purpose: remove the entries of workers that have stopped.
+-- Parameters: $1 ids.
 -- Columns out: none.
--- Concurrency: nobody else writes this row but who removes it, too.
+-- Concurrency: nobody else writes these rows but who removes them, too.
 delete from dibs.worker
-where id = $1
+where id = any ($1::uuid[])

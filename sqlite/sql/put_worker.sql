@@ -7,5 +7,8 @@ insert into dibs_worker (id, name, host, pid, version, queues, kinds, concurrenc
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
 on conflict (id) do update
 set
+  queues = excluded.queues,
+  kinds = excluded.kinds,
+  concurrency = excluded.concurrency,
   state = excluded.state,
   seen_at = excluded.seen_at

@@ -1,0 +1,246 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+const (
+	// tellEvery is how often the roster tells the database of clients that have come and of those that have left.
+	tellEvery = 2 * time.Second
+	// tellAllEvery is how often it tells of all, as workers report.
+	tellAllEvery = 10 * time.Second
+	// maxClients is how many clients are listed at once, and maxKept how many leases are kept in mind for them. More
+	// are served in the same way, but not listed.
+	maxClients = 1000
+	maxKept    = 100_000
+	// maxAsked is how many queues, and how many kinds, are listed of one client. One that asks for more kinds is listed
+	// as one that takes all.
+	maxAsked = 1000
+	// overHTTP is the version that the register shows of a client, whose programs know none.
+	overHTTP = "http"
+)
+
+// roster lists those who claim over HTTP in the register of workers, as workers list themselves. A client has no
+// signs of life but its calls: it is there while it waits for jobs, while the leases last that it has got here, and for
+// WorkerLostAfter after its last claim. Then it is taken off the list.
+type roster struct {
+	register func(context.Context, ...dibs.WorkerInfo) error
+
+	mu      sync.Mutex
+	clients map[clientKey]*client
+	leases  map[leaseKey]*kept
+	toldAll time.Time
+}
+
+// clientKey tells clients apart: by the name of the token, the address and the name of the worker.
+type clientKey struct{ token, host, worker string }
+
+type leaseKey struct {
+	id    int64
+	token dibs.Token
+}
+
+// client is what the roster knows of one.
+type client struct {
+	info  dibs.WorkerInfo
+	kinds []string  // of its last claim
+	asked int       // jobs, by its claims that are under way
+	held  int       // leases that it has got here
+	heard time.Time // when its last claim was over
+	news  bool      // the register does not have this yet
+}
+
+// kept is a lease that a client has got here.
+type kept struct {
+	client *client
+	until  time.Time
+}
+
+func newRoster(register func(context.Context, ...dibs.WorkerInfo) error) *roster {
+	return &roster{register: register, clients: map[clientKey]*client{}, leases: map[leaseKey]*kept{}}
+}
+
+// claims notes that a client asks for jobs. End is called with those that it has got, if any.
+func (ro *roster) claims(r *http.Request, c dibs.ClaimRequest) (end func(jobs []*dibs.RawJob, now time.Time)) {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	key := clientKey{host: host, worker: c.Worker}
+	if e := entryOf(r); e != nil {
+		key.token = e.token
+	}
+	ro.mu.Lock()
+	defer ro.mu.Unlock()
+	of := ro.clients[key]
+	switch {
+	case of == nil && len(ro.clients) >= maxClients:
+		return func([]*dibs.RawJob, time.Time) {}
+	case of == nil:
+		of = &client{info: dibs.WorkerInfo{Name: c.Worker, Host: host, Version: overHTTP, State: dibs.WorkerWorking}}
+		rand.Read(of.info.ID[:])
+		ro.clients[key] = of
+	}
+	of.asks(c)
+	return func(jobs []*dibs.RawJob, now time.Time) { ro.claimed(of, c.N, jobs, now) }
+}
+
+// asks adds what a claim is for to what the client is listed with.
+func (of *client) asks(c dibs.ClaimRequest) {
+	before := of.info
+	of.asked += c.N
+	of.info.Concurrency = max(before.Concurrency, min(of.held+of.asked, dibs.MaxBatch))
+	if !slices.Contains(before.Queues, c.Queue) && len(before.Queues) < maxAsked {
+		of.info.Queues = append(slices.Clip(before.Queues), c.Queue) // the old list may be under way to the database
+	}
+	switch {
+	case len(before.Queues) == 0:
+		of.info.Kinds = c.Kinds
+	case len(c.Kinds) == 0:
+		of.info.Kinds = nil
+	case before.Kinds != nil && !slices.Equal(c.Kinds, of.kinds):
+		all := slices.Concat(before.Kinds, c.Kinds)
+		slices.Sort(all)
+		if of.info.Kinds = slices.Compact(all); len(of.info.Kinds) > maxAsked {
+			of.info.Kinds = nil
+		}
+	}
+	of.kinds = c.Kinds
+	of.news = of.news || of.info.Concurrency != before.Concurrency || len(of.info.Queues) != len(before.Queues) || len(of.info.Kinds) != len(before.Kinds)
+}
+
+// claimed notes that a client which asked for n jobs has got some, or none.
+func (ro *roster) claimed(of *client, n int, jobs []*dibs.RawJob, now time.Time) {
+	ro.mu.Lock()
+	defer ro.mu.Unlock()
+	of.asked -= n
+	of.heard = now
+	for _, j := range jobs {
+		key := leaseKey{j.ID, j.Token}
+		if len(ro.leases) == maxKept || ro.leases[key] != nil {
+			continue
+		}
+		ro.leases[key] = &kept{of, now.Add(j.LeaseUntil.Sub(j.ClaimedAt))}
+		of.held++
+	}
+}
+
+// extended notes that a lease is longer now.
+func (ro *roster) extended(l dibs.Lease, d time.Duration, now time.Time) {
+	ro.mu.Lock()
+	defer ro.mu.Unlock()
+	if k := ro.leases[leaseKey{l.ID, l.Token}]; k != nil {
+		k.until = now.Add(d)
+	}
+}
+
+// ended notes that a lease is held no longer.
+func (ro *roster) ended(id int64, token dibs.Token) {
+	ro.mu.Lock()
+	defer ro.mu.Unlock()
+	ro.end(leaseKey{id, token})
+}
+
+func (ro *roster) end(key leaseKey) {
+	if k := ro.leases[key]; k != nil {
+		k.client.held--
+		delete(ro.leases, key)
+	}
+}
+
+// tellOfGuests keeps those who claim over HTTP in the register of workers until the server closes.
+func (s *Server) tellOfGuests() {
+	ticker := time.NewTicker(tellEvery)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-ticker.C:
+		case <-s.closing.Done():
+			ctx, cancel := context.WithTimeout(context.Background(), tellEvery)
+			defer cancel()
+			if err := s.guests.leave(ctx); err != nil {
+				s.Log.Debug("call to the database failed", "call", "register", "error", err.Error())
+			}
+			return
+		}
+		ctx, cancel := context.WithTimeout(s.closing, callTimeout)
+		err := s.guests.tell(ctx, time.Now())
+		cancel()
+		if err != nil && !failing && s.closing.Err() == nil {
+			s.Log.Warn("clients are not in the register of workers; they are served all the same", "call", "register", "error", err.Error())
+		}
+		failing = err != nil
+	}
+}
+
+// tell tells the database who is there and who has left. After an error it is told again.
+func (ro *roster) tell(ctx context.Context, now time.Time) error {
+	list, again := ro.news(now)
+	if len(list) == 0 {
+		return nil
+	}
+	err := ro.register(ctx, list...)
+	if err != nil {
+		again()
+	}
+	return err
+}
+
+// news are the entries that the database is to hear of, all of them now and then. Again is called if it has not heard.
+func (ro *roster) news(now time.Time) (list []dibs.WorkerInfo, again func()) {
+	ro.mu.Lock()
+	defer ro.mu.Unlock()
+	before := ro.toldAll
+	all := now.Sub(before) >= tellAllEvery
+	if all {
+		ro.toldAll = now
+		for key, k := range ro.leases {
+			if now.After(k.until) {
+				ro.end(key)
+			}
+		}
+	}
+	gone := map[clientKey]*client{}
+	for key, of := range ro.clients {
+		info := of.info
+		switch {
+		case of.asked == 0 && of.held == 0 && now.Sub(of.heard) >= dibs.WorkerLostAfter:
+			info.State = dibs.WorkerStopped
+			gone[key] = of
+			delete(ro.clients, key)
+		case !of.news && !all:
+			continue
+		}
+		of.news = false
+		list = append(list, info)
+	}
+	return list, func() {
+		ro.mu.Lock()
+		defer ro.mu.Unlock()
+		ro.toldAll = before
+		for key, of := range gone {
+			if ro.clients[key] == nil {
+				ro.clients[key] = of
+			}
+		}
+	}
+}
+
+// leave takes all off the list: the server closes.
+func (ro *roster) leave(ctx context.Context) error {
+	ro.mu.Lock()
+	var list []dibs.WorkerInfo
+	for _, of := range ro.clients {
+		of.info.State = dibs.WorkerStopped
+		list = append(list, of.info)
+	}
+	clear(ro.clients)
+	ro.mu.Unlock()
+	return ro.register(ctx, list...)
+}
