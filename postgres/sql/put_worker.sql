@@ -9,7 +9,8 @@ with entry as (
     select n.id, n.name, n.host, n.pid, n.version, n.queues, n.kinds, n.concurrency, n.state
     from
         jsonb_to_recordset($1::jsonb) as n (
-            id uuid, name text, host text, pid int, version text, queues text[], kinds text[], concurrency int, state text
+            id pg_catalog.uuid, name pg_catalog.text, host pg_catalog.text, pid int, version pg_catalog.text,
+            queues pg_catalog.text[], kinds pg_catalog.text[], concurrency int, state pg_catalog.text
         )
 ),
 gone as (
