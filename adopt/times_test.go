@@ -39,6 +39,36 @@ var times = []struct {
 	{false, "integer", ""},
 }
 
+// A row that is to run again without a delay waits for no other second.
+func TestARowWithoutADelayIsAvailableAtOnce(t *testing.T) {
+	needs.Long(t)
+	needs.Race(t)
+	for _, c := range times {
+		t.Run(fmt.Sprintf("%s %s", c.column, c.format), func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+				if pg != c.postgres {
+					return
+				}
+				exec(t, db, fmt.Sprintf(`create table task (id integer primary key, who text, at %s, due %[1]s, done integer)`, c.column))
+				exec(t, db, `insert into task (id) values (1)`)
+				m := task()
+				m.Times, m.Available, m.NotBefore = c.format, "who is null", "due"
+				m.Claim = mapping.Claim{LockedBy: "who", Timeout: "at"}
+				s := opened(t, db, m)
+				for range 3 {
+					jobs := claim(t, s, 1)
+					if len(jobs) != 1 {
+						t.Fatalf("claimed %d rows, want the one that was put back", len(jobs))
+					}
+					if err := s.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().RetryAfter(0, "again")}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A lease never ends before the time that its claim returned. If times are whole seconds it may
 // end up to a second later.
 func TestALeaseNeverEndsEarly(t *testing.T) {

@@ -83,7 +83,7 @@ func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 				defer cancel()
 				var all sync.WaitGroup
 				for range workers {

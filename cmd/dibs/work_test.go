@@ -340,7 +340,7 @@ func TestWorkStopsProgramsThatRunLongerThanTheirQueueAllowsByNow(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q", "--max-attempts", "1")
-		w := c.work("q", "--lease", "1s", "--grace", "10ms", "--until-empty", "--", "sh", "-c", stubborn, p.path)
+		w := c.work("q", "--lease", "6s", "--grace", "10ms", "--until-empty", "--", "sh", "-c", stubborn, p.path)
 		p.begun()
 		c.ok("queue", "q", "--job-timeout", "100ms")
 		p.gone()

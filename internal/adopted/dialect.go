@@ -165,6 +165,7 @@ func (d Dialect) Token(param string, c Column) (string, error) {
 // Clock writes and reads the times of one column.
 type Clock struct {
 	now    string                   // current time as a value for the column
+	down   string                   // the same, never rounded up
 	After  func(secs string) string // time that many seconds from now, as a value for the column
 	micros func(expr string) string // value of the column in microseconds since 1970
 	Grain  time.Duration            // unit to which times are rounded down; 0: microseconds

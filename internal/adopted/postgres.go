@@ -190,9 +190,15 @@ func postgresKind(typ, typtype string) kind {
 
 func (postgresDatabase) Clock(c Column, f mapping.TimeFormat) (Clock, error) {
 	simple := func(now, epoch string, grain time.Duration) Clock {
+		after := func(secs string) string { return "(" + now + " + make_interval(secs => " + secs + "))" }
+		down := now
+		if c.Kind != Date && grain > 0 { // the column rounds to the nearest
+			down = after(fmt.Sprintf("-%g", grain.Seconds()/2))
+		}
 		return Clock{
 			now:   now,
-			After: func(secs string) string { return "(" + now + " + make_interval(secs => " + secs + "))" },
+			down:  down,
+			After: after,
 			micros: func(e string) string { // infinity has no such number
 				return "case when isfinite(" + e + ") then (extract(epoch from " + fmt.Sprintf(epoch, e) + ") * 1000000)::bigint end"
 			},
@@ -218,6 +224,7 @@ func (postgresDatabase) Clock(c Column, f mapping.TimeFormat) (Clock, error) {
 		}
 		return Clock{
 			now:    at("0"),
+			down:   at("0"),
 			After:  func(secs string) string { return at("(" + secs + ")") },
 			micros: func(e string) string { return "(" + e + "::bigint * 1000000 / " + unit + ")" },
 			Grain:  grain,

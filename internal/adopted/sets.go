@@ -229,9 +229,11 @@ func (p *Plan) Claims() []Assignment {
 	return append(all, p.Assign(p.Claim.Set, Values{})...)
 }
 
-// from is SQL for the time that many seconds from now, rounded up: neither a lease nor a delay may end early.
+// from is SQL for the time that many seconds from now, rounded up: neither a lease nor a delay may end early. No
+// delay at all is now.
 func (t *Timed) from(secs string) string {
-	return t.After(fmt.Sprintf("cast(%s as double precision) + %g", secs, t.Grain.Seconds()))
+	d := fmt.Sprintf("cast(%s as double precision)", secs)
+	return fmt.Sprintf("case when %s > 0 then %s else %s end", d, t.After(fmt.Sprintf("%s + %g", d, t.Grain.Seconds())), t.down)
 }
 
 // ReleasesCount reports whether an attempt that is released or snoozed counts all the same: without

@@ -176,6 +176,7 @@ func (sqliteDatabase) Clock(c Column, f mapping.TimeFormat) (Clock, error) {
 	words := func(format string, grain time.Duration) Clock {
 		return Clock{
 			now:    "strftime('" + format + "', 'now')",
+			down:   "strftime('" + format + "', 'now')",
 			After:  func(secs string) string { return "strftime('" + format + "', 'now', (" + secs + ") || ' seconds')" },
 			micros: func(e string) string { return fmt.Sprintf(unixMicros, e) },
 			Grain:  grain,
@@ -187,6 +188,7 @@ func (sqliteDatabase) Clock(c Column, f mapping.TimeFormat) (Clock, error) {
 		}
 		return Clock{
 			now:    at("0"),
+			down:   at("0"),
 			After:  func(secs string) string { return at("(" + secs + ")") },
 			micros: func(e string) string { return "(" + e + " * 1000000 / " + unit + ")" },
 			Grain:  grain,
