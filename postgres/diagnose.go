@@ -19,8 +19,9 @@ var lookBriefly = qualify.Text(`select set_config('transaction_read_only', 'on',
 // Diagnose looks for what keeps jobs from running well: jobs that die or lose their leases, upkeep
 // that is late, long transactions, sessions that hold up others, tables that vacuum does not
 // keep small, and settings that hurt. Each look is one short statement that only reads; what the
-// role may not see, or what takes over 5 s, is skipped. The command dibs doctor puts it into words.
-func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
+// role may not see, or what takes over 5 s, is skipped. With names of parts, as Looked of a report has
+// them, it looks only at these. The command dibs doctor puts it into words.
+func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error) {
 	var r diagnosis.Report
 	if err := s.check(ctx, "diagnose"); err != nil {
 		return r, err
@@ -41,6 +42,9 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 		{"dead rows", "diagnose_tables", []any{schema, made.tables, made.settings}},
 		{"the schema", "diagnose_schema", []any{schema, made.kinds, made.names, made.version}},
 	} {
+		if len(parts) > 0 && !slices.Contains(parts, look.part) {
+			continue
+		}
 		facts, err := s.facts(ctx, look.statement, look.args)
 		switch {
 		case errors.Is(err, dibs.ErrDenied), isLocked(err), isStopped(err) && ctx.Err() == nil:

@@ -169,7 +169,7 @@ func TestDiagnoseFindsWhoHoldsRows(t *testing.T) {
 	run(t, one, "update dibs.schedule set next_at = now() - interval '1 hour'")
 	by := func(about string, c *pgx.Conn) func(diagnosis.Fact) bool {
 		return func(f diagnosis.Fact) bool {
-			return f.About == about && f.ID == int64(c.PgConn().PID()) && strings.Contains(f.Text, "idle in transaction: select from dibs.")
+			return f.About == about && f.ID == int64(c.PgConn().PID()) && strings.Contains(f.Text, "idle in transaction\nselect from dibs.")
 		}
 	}
 	run(t, one, "begin", "select from dibs.schedule for share")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -19,8 +20,9 @@ const checkedUpTo = 64 << 20
 // Diagnose looks for what keeps jobs from running well: jobs that die or lose their leases, upkeep
 // that is late, a -wal that a reader keeps from being reset, processes that lock the file for
 // long, and where the file is. It only reads, and locks nothing; it takes up to a second where
-// another process holds the write lock. The command dibs doctor puts it into words.
-func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
+// another process holds the write lock. With names of parts, as Looked of a report has them, it looks only
+// at these. The command dibs doctor puts it into words.
+func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error) {
 	var r diagnosis.Report
 	var now int64
 	err := s.read(ctx, "clock_now", func(rows *sql.Rows) error { return rows.Scan(&now) })
@@ -28,11 +30,22 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 		return r, wrap("diagnose", err)
 	}
 	r.Now = fromMicro(now)
-	if r.Facts, err = s.jobFacts(ctx); err != nil {
-		return r, wrap("diagnose", err)
+	wanted := func(part string) bool { return len(parts) == 0 || slices.Contains(parts, part) }
+	if wanted("jobs and upkeep") {
+		if r.Facts, err = s.jobFacts(ctx); err != nil {
+			return r, wrap("diagnose", err)
+		}
+		r.Looked = []string{"jobs and upkeep"}
 	}
-	r.Looked = []string{"jobs and upkeep"}
-	return r, wrap("diagnose", s.failed(ctx, addFile(ctx, s.readers, s.path, s.sql, &r)))
+	if wanted("the file") {
+		if err := addFile(ctx, s.readers, s.path, s.sql, &r); err != nil {
+			return r, wrap("diagnose", s.failed(ctx, err))
+		}
+	}
+	if wanted("locks of the file") {
+		addLocks(ctx, s.path, &r)
+	}
+	return r, nil
 }
 
 // DiagnoseFile looks at the file of an adopted table, as [Store.Diagnose] does at that of dibs' own tables: a -wal that a
@@ -51,22 +64,31 @@ func DiagnoseFile(ctx context.Context, db *sql.DB) (r diagnosis.Report, err erro
 		return r, wrap("diagnose", err)
 	}
 	r.Now = fromMicro(now)
-	return r, wrap("diagnose", addFile(ctx, db, path, texts, &r))
+	if err := addFile(ctx, db, path, texts, &r); err != nil {
+		return r, wrap("diagnose", err)
+	}
+	addLocks(ctx, path, &r)
+	return r, nil
 }
 
-// addFile adds to a report what is to be said of a file and of its locks.
+// addFile adds to a report what is to be said of a file.
 func addFile(ctx context.Context, db *sql.DB, path string, texts *statements, r *diagnosis.Report) error {
 	facts, err := fileFacts(ctx, db, path, texts.get("diagnose_file"))
 	if err != nil {
 		return err
 	}
 	r.Looked, r.Facts = append(r.Looked, "the file"), append(r.Facts, facts...)
-	if facts, err = lockFacts(ctx, path); err != nil {
+	return nil
+}
+
+// addLocks adds to a report who locks a file.
+func addLocks(ctx context.Context, path string, r *diagnosis.Report) {
+	facts, err := lockFacts(ctx, path)
+	if err != nil {
 		r.Skipped = append(r.Skipped, diagnosis.Skipped{Part: "locks of the file", Err: err})
-		return nil
+		return
 	}
 	r.Looked, r.Facts = append(r.Looked, "locks of the file"), append(r.Facts, facts...)
-	return nil
 }
 
 func (s *Store) jobFacts(ctx context.Context) (facts []diagnosis.Fact, err error) {

@@ -83,7 +83,7 @@ type medic struct {
 
 // diagnoser is a database that can say what is wrong with it.
 type diagnoser interface {
-	Diagnose(ctx context.Context) (diagnosis.Report, error)
+	Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error)
 }
 
 // queuesWithin is how long it may take to read the queues.

@@ -21,9 +21,9 @@ func TestItIsSaidWhoHoldsJobsThatHang(t *testing.T) {
 		c.findsNo("hanging")
 		c.set(2*time.Minute, "update %sjob set claimed_at = @ where token is not null")
 		const next = "dibs queue mail --job-timeout DURATION"
-		c.finds(severityNote, "hanging", next, "queue mail: worker anna has held job 1 (send) for 2m", "worker anna has held job 2 (send) for 2m", "no attempt of the queue has ended since (1 job is due")
+		c.finds(severityNote, "hanging", next, "queue mail: worker anna (process 1 on h) has held job 1 (send) for 2m, job 2 (send) for 2m; no attempt of the queue has ended since; a timeout ends these attempts, and each of them counts (1 job is due")
 		c.set(7*time.Minute, "update %sjob set claimed_at = @ where id = 1")
-		c.finds(severityWrong, "hanging", next, "worker anna has held job 1 (send) for 7m", "worker anna has held job 2 (send) for 2m")
+		c.finds(severityWrong, "hanging", next, "worker anna (process 1 on h) has held job 1 (send) for 7m, job 2 (send) for 2m")
 		if got := c.whyOf("mail"); got != "busy hanging" {
 			c.t.Errorf("dibs stats gives the reasons %q", got)
 		}
@@ -32,11 +32,36 @@ func TestItIsSaidWhoHoldsJobsThatHang(t *testing.T) {
 			c.t.Errorf("dibs workers --jobs writes\n%s", got)
 		}
 		c.ok("queue", "mail", "--job-timeout", "5m") // the handler of job 1 does not heed it
-		c.finds(severityWrong, "hanging", "kill 1 # on h", "worker anna has held job 1 (send) for 7m", "the queue's timeout of 5m is over, and its handlers do not heed that")
+		c.finds(severityWrong, "hanging", "kill 1 # on h", "worker anna (process 1 on h) has held job 1 (send) for 7m", "the queue's timeout of 5m is over, and its handlers do not heed that")
 		c.ok("finish", fmt.Sprint(claimed[1]["id"]), fmt.Sprint(claimed[1]["token"]), "--completed")
-		c.finds(severityWrong, "hanging", "kill 1 # on h", "worker anna has held job 1 (send) for 7m; the queue's timeout")
+		c.finds(severityWrong, "hanging", "kill 1 # on h", "worker anna (process 1 on h) has held job 1 (send) for 7m; the queue's timeout")
 		c.ok("queue", "mail", "--job-timeout", "0s")
 		c.findsNo("hanging")
+		c.empty()
+	})
+}
+
+// Where all places of a queue are held by attempts that run far longer than its jobs ever did, it is wrong before others
+// have waited for long; and a queue whose places another one holds is not to blame.
+func TestAQueueThatHoldsAllPlacesIsWrongSoon(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.register("anna", 1, nil, "mail", "news")
+		c.ok("enqueue", "mail", "1", "--kind", "send")
+		first := c.row(c.ok("claim", "mail", "--worker", "anna", "--json"))
+		c.ok("finish", fmt.Sprint(first["id"]), fmt.Sprint(first["token"]), "--completed")
+		c.set(4*time.Minute, "update %sfinished set finished_at = @, claimed_at = @")
+		past := "update %stally set at = @"
+		if strings.HasPrefix(c.db, "sqlite:") {
+			past = "update %stally set minute = @ / 60000000 where minute > 0"
+		}
+		c.set(4*time.Minute, past)
+		c.ok("enqueue", "mail", "2", "--kind", "send", "--max-attempts", "1")
+		c.ok("claim", "mail", "--worker", "anna", "--lease", "1h")
+		c.ok("enqueue", "news", "3")
+		c.set(2*time.Minute, "update %sjob set claimed_at = @ where token is not null")
+		c.finds(severityWrong, "hanging", "dibs queue mail --job-timeout DURATION", "queue mail: worker anna (process 1 on h) has held job 2 (send) for 2m", "and 95 % of its last completed jobs took at most ", "each of them counts: 1 job has no other attempt left and would be dead")
+		c.set(20*time.Minute, "update %sjob set run_at = @ where queue = 'news'")
+		c.finds(severityWrong, "busy", "dibs ls mail --state running", "queue news: all places of its workers are taken (1 worker, 1 place), 1 of them by queue mail")
 		c.empty()
 	})
 }

@@ -40,10 +40,10 @@ func (q *queueLook) read(ctx context.Context, db dibs.Database, maxWait time.Dur
 	if err != nil {
 		return err
 	}
-	if q.hangs, err = holdups.Hanging(ctx, db, q.stats, queues, true); err != nil {
+	if q.workers, err = db.Workers(ctx); err != nil {
 		return err
 	}
-	if q.workers, err = db.Workers(ctx); err != nil {
+	if q.hangs, err = holdups.Hanging(ctx, db, holdups.Seen{Stats: q.stats, Queues: queues, Workers: q.workers}, true); err != nil {
 		return err
 	}
 	if q.schedules, err = db.Schedules(ctx); err != nil {
@@ -153,6 +153,8 @@ func (d *medic) held(q *queueLook, s dibs.QueueStats) {
 			d.wrong(h.Reason, command("dibs ls", s.Queue, "--kind", shellWord(h.Kinds[0])), "%s", text)
 		case h.Reason == "hanging": // see below
 		case hangs && (h.Reason == "busy" || h.Reason == "limit"): // the same, without saying who
+		case h.Reason == "busy" && long && h.By != "":
+			d.wrong(h.Reason, command("dibs ls", h.By, "--state running"), "%s", text)
 		case h.Reason == "busy" && long:
 			d.wrong(h.Reason, "dibs workers --jobs", "%s", text)
 		case h.Reason == "limit" && long:
@@ -162,7 +164,7 @@ func (d *medic) held(q *queueLook, s dibs.QueueStats) {
 		}
 	}
 	if hangs {
-		d.hangs(q, s.Queue, hang, fmt.Sprintf("queue %s: %s (%s)", queue, hang.Text(), waits))
+		d.hangs(s.Queue, hang, waits)
 	}
 	switch {
 	case !long || n == 0 || len(holds) > 0:
@@ -178,50 +180,25 @@ func (d *medic) held(q *queueLook, s dibs.QueueStats) {
 	}
 }
 
-// holder names a transaction that holds the row of a schedule, or else rows of one of the tables,
-// for longest. Workers pass over such rows, so nobody is seen to wait for it.
+// holder names a transaction that holds the row of a schedule, or else rows of one of the tables.
 func (d *medic) holder(schedule string, tables ...string) (who, next string, is bool) {
-	var h diagnosis.Fact
-	for _, f := range d.facts {
-		switch exact := f.Name == "schedule_lock" && schedule != "" && f.About == schedule; {
-		case exact:
-			h = f
-		case h.Name == "" && f.Name == "row_lock" && slices.Contains(tables, f.About):
-			h = f
-		}
+	h, is := holdups.Holders(d.facts).Of(schedule, tables...)
+	if h.Statement != "" {
+		h.Who += ": " + h.Statement
 	}
-	if h.Name == "" {
-		return "", "", false
-	}
-	holds, open := "has locked rows of the table "+h.About, ""
-	if h.Name == "schedule_lock" {
-		holds = "holds its row"
-	}
-	if h.Age > 0 {
-		open = ", in a transaction that is open for " + roughly(h.Age)
-	}
-	if h.ID == 0 {
-		return "a prepared transaction " + holds, "select gid, prepared, owner from pg_prepared_xacts;", true
-	}
-	return fmt.Sprintf("process %d of the server %s%s; %s", h.ID, holds, open, clip(oneLine(h.Text), 160)), terminate(h.ID), true
+	return h.Who, h.Next, is
 }
 
-// hangs words jobs that do not get on: only the end of its process ends a handler that does not heed
-// its timeout.
-func (d *medic) hangs(q *queueLook, queue string, h holdups.Hang, text string) {
-	report, next := d.note, command("dibs queue", queue, "--job-timeout DURATION")
-	if h.Idle >= d.maxWait || h.Ignored > 0 {
+// hangs words jobs that do not get on.
+func (d *medic) hangs(queue string, h holdups.Hang, waits string) {
+	report, text := d.note, h.Text()
+	if h.Wrong(d.maxWait) {
 		report = d.wrong
 	}
-	if h.Ignored > 0 {
-		next = "dibs workers --jobs"
-		for _, w := range q.workers {
-			if w.Name == h.Jobs[0].Worker && w.State != dibs.WorkerLost && w.PID > 0 {
-				next = fmt.Sprintf("kill %d # on %s", w.PID, shellWord(w.Host))
-			}
-		}
+	if price := h.Price(); price != "" {
+		text += "; " + price
 	}
-	report("hanging", next, "%s", text)
+	report("hanging", h.Next(queue), "queue %s: %s (%s)", name(queue), text, waits)
 }
 
 // failing finds a queue of which a large share of the attempts fail.

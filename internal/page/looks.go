@@ -28,11 +28,13 @@ type look struct {
 	table   bool // it is an adopted table, which has no register of workers and no history
 	noDead  bool // and it cannot list dead rows, as without a side table
 
-	hangs    map[string]why.Hang // queues whose jobs do not get on
-	deaths   map[string]deaths   // the deaths of the last day, by queue
-	deathsAt time.Time
-	times    map[string]timesAt // of the last completed jobs, by queue
-	hours    map[string]hourAt  // by queue
+	holders   why.Holders // transactions that hold rows, where a schedule is late
+	holdersAt time.Time
+	hangs     map[string]why.Hang // queues whose jobs do not get on
+	deaths    map[string]deaths   // the deaths of the last day, by queue
+	deathsAt  time.Time
+	times     map[string]timesAt // of the last completed jobs, by queue
+	hours     map[string]hourAt  // by queue
 }
 
 // looks asks the database at most once a second, however many want to know.
@@ -99,17 +101,16 @@ func (l *looks) ask(ctx context.Context, last look) (now look, err error) {
 	} else if err != nil {
 		return now, err
 	}
-	if now.late, err = l.db.Schedules(ctx); err != nil {
+	if err = now.readLate(ctx, l.db, last); err != nil {
 		return now, err
 	}
-	now.late = slices.DeleteFunc(now.late, func(s dibs.Schedule) bool { return !why.Late(s, time.Now()) })
 	if now.hour, now.hourAt = last.hour, last.hourAt; now.at.Sub(last.hourAt) >= chartFresh {
 		if now.hour, err = l.db.History(ctx, nil, chartTime); err != nil {
 			return now, err
 		}
 		now.hourAt = now.at
 	}
-	if now.hangs, err = why.Hanging(ctx, l.db, now.stats, now.queues, false); err != nil {
+	if now.hangs, err = why.Hanging(ctx, l.db, why.Seen{Stats: now.stats, Queues: now.queues, Workers: now.workers}, false); err != nil {
 		return now, err
 	}
 	if err = now.readDeaths(ctx, l.db, last); err != nil {
@@ -119,6 +120,27 @@ func (l *looks) ask(ctx context.Context, last look) (now look, err error) {
 		return now, err
 	}
 	return now, now.readHours(ctx, l.db, last)
+}
+
+const (
+	holdersFresh  = 10 * time.Second // how old it may be who holds rows
+	holdersWithin = 2 * time.Second  // how long that may take to read
+)
+
+// readLate reads which schedules are late, and then who holds rows that this may be due to.
+func (now *look) readLate(ctx context.Context, db dibs.Admin, last look) (err error) {
+	if now.late, err = db.Schedules(ctx); err != nil {
+		return err
+	}
+	now.late = slices.DeleteFunc(now.late, func(s dibs.Schedule) bool { return !why.Late(s, time.Now()) })
+	if now.holders, now.holdersAt = last.holders, last.holdersAt; len(now.late) == 0 || now.at.Sub(last.holdersAt) < holdersFresh {
+		return nil
+	}
+	brief, cancel := context.WithTimeout(ctx, holdersWithin)
+	defer cancel()
+	now.holders, _ = why.ReadHolders(brief, db) // without an answer nobody is known
+	now.holdersAt = time.Now()
+	return nil
 }
 
 // ofTable reports whether the database is known to be an adopted table.

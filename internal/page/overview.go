@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/why"
 )
 
 // queueRow is one queue of the overview.
@@ -47,6 +48,10 @@ type alarm struct {
 	Since    time.Time
 	More     string
 	Failures bool
+
+	// Next is what to do: a command or SQL; Settings instead leads to the settings of the queue.
+	Next     string
+	Settings string
 }
 
 type overviewView struct {
@@ -92,18 +97,39 @@ func (p *Page) overview(r *request) (any, error) {
 		v.Total.In += row.In
 		v.Total.Out += row.Out
 	}
-	for _, s := range now.late {
-		if r.who.Reads(s.Queue) && isPart(v.Part, s.Queue) {
-			text := fmt.Sprintf("schedule %s should have made a job %s ago", s.Name, roughly(time.Since(s.Next))) + "; 'dibs doctor' finds out why"
-			v.Alarms = append(v.Alarms, alarm{Queue: s.Queue, Cause: causeSchedule, Text: text, Bad: true})
-		}
-	}
+	v.Alarms = append(v.Alarms, lateAlarms(now, r.who, func(queue string) bool { return isPart(v.Part, queue) })...)
 	v.Alarms, v.MoreAlarms = foremost(v.Alarms)
 	if v.MoreQueues = max(0, len(v.Queues)-maxRows); v.MoreQueues > 0 {
 		slices.SortStableFunc(v.Queues, func(a, b queueRow) int { return cmp.Compare(b.open(), a.open()) })
 		v.Queues = v.Queues[:maxRows]
 	}
 	return v, nil
+}
+
+// lateAlarms tell of the schedules of some queues that are late.
+func lateAlarms(now look, who Viewer, of func(queue string) bool) (list []alarm) {
+	for _, s := range now.late {
+		if !who.Reads(s.Queue) || !of(s.Queue) {
+			continue
+		}
+		reason, next := lateness(now, s, who)
+		text := fmt.Sprintf("schedule %s should have made a job %s ago, %s", s.Name, roughly(time.Since(s.Next)), reason)
+		list = append(list, alarm{Queue: s.Queue, Cause: causeSchedule, Text: text, Bad: true, Next: next})
+	}
+	return list
+}
+
+// lateness says why the tick of a late schedule has no job yet, and the next step. Only those who may look at all queues
+// learn who holds its row: that may be any program on the database. The page shows no statement of it.
+func lateness(now look, s dibs.Schedule, who Viewer) (reason, next string) {
+	h, is := now.holders.Of(s.Name, "schedule")
+	switch {
+	case !is:
+		return "though this server looks after it: see its log", ""
+	case !who.Reads(""):
+		return "as another transaction holds its row: 'dibs doctor' says which", ""
+	}
+	return "as " + h.Who, h.Next
 }
 
 // isPart reports whether a queue has a text in its name, in small letters or large.
@@ -198,7 +224,7 @@ func alarms(now look, q queueRow) (list []alarm) {
 		add(causeWaits, !q.Limited() && !q.Held(), "its oldest due job has waited %s", roughly(q.OldestAge))
 	}
 	if h, is := now.hangs[q.Queue]; is {
-		add(causeHangs, h.Idle >= old || h.Ignored > 0, "%s", h.Text())
+		list = append(list, hangAlarm(q.Queue, h))
 	}
 	if q.Limited() && due > 0 {
 		add(causeLimit, false, "runs as many jobs as it may: %s", count(q.Running))
@@ -219,6 +245,17 @@ func alarms(now look, q queueRow) (list []alarm) {
 		add(causeLost, true, "%s within the last minutes", verb(int64(len(lost)), "worker was lost", "workers were lost"))
 	}
 	return list
+}
+
+// hangAlarm says who holds the jobs of a queue that do not get on, and what to do: its settings have a timeout.
+func hangAlarm(queue string, h why.Hang) alarm {
+	a := alarm{Queue: queue, Cause: causeHangs, Text: h.Text(), Bad: h.Wrong(old)}
+	if price := h.Price(); price != "" {
+		a.Text, a.Settings = a.Text+"; "+price, "set a job timeout"
+		return a
+	}
+	a.Next = h.Next(queue)
+	return a
 }
 
 // waiting says how many jobs wait that may start, and how long the oldest has.

@@ -63,6 +63,7 @@ func (p *Page) queue(r *request) (any, error) {
 		return nil, err
 	}
 	v := queueView{Queue: all[i], Alarms: alarms(now, all[i]), Tabs: tabs(all[i], f), Filter: f, Jobs: jobs.Jobs, Admin: r.who.Changes(name) && !now.table}
+	v.Alarms = append(v.Alarms, lateAlarms(now, r.who, func(queue string) bool { return queue == name })...)
 	if !now.table {
 		v.Fields = fieldsOf(all[i].Settings)
 		hour, err := p.hours.get(name, func() (hour []dibs.Minute, err error) {
@@ -285,20 +286,31 @@ type schedulesView struct {
 type scheduleRow struct {
 	dibs.Schedule
 	Admin bool
-	Late  bool // its next tick should have had its job
+	Late  bool   // its next tick should have had its job
+	Why   string // why it is late
+	Todo  string // and what to do
 }
 
 // schedules shows all schedules.
 func (p *Page) schedules(r *request) (any, error) {
+	now, err := p.looks.get(r.Context())
+	if err != nil {
+		return nil, err
+	}
 	list, err := p.DB.Schedules(r.Context())
 	if err != nil {
 		return nil, err
 	}
 	var v schedulesView
 	for _, s := range list {
-		if r.who.Reads(s.Queue) {
-			v.Schedules = append(v.Schedules, scheduleRow{s, r.who.Changes(s.Queue), why.Late(s, time.Now())})
+		if !r.who.Reads(s.Queue) {
+			continue
 		}
+		row := scheduleRow{Schedule: s, Admin: r.who.Changes(s.Queue), Late: why.Late(s, time.Now())}
+		if row.Late {
+			row.Why, row.Todo = lateness(now, s, r.who)
+		}
+		v.Schedules = append(v.Schedules, row)
 	}
 	return v, nil
 }

@@ -17,9 +17,13 @@ import (
 type Hang struct {
 	Jobs    []HeldJob
 	More    int64         // running jobs that are not among them
+	Last    int64         // running jobs whose last attempt it is, as far as they were read
 	Idle    time.Duration // how long the first of Jobs has run without that any other attempt has ended, at least
 	Since   bool          // none has ended since the first of Jobs was claimed
 	Ignored time.Duration // the queue's timeout, which the handlers of Jobs do not heed; 0: they may just be slow
+	// Usual, if not zero, says that all places are held by attempts that run for far longer than usual: 95 % of the
+	// last completed jobs took no longer than Usual.
+	Usual time.Duration
 }
 
 // HeldJob is a job that a worker holds.
@@ -27,7 +31,10 @@ type HeldJob struct {
 	ID     int64     `json:"id"`
 	Kind   string    `json:"kind"`
 	Worker string    `json:"worker"`
-	Since  time.Time `json:"since"` // when it was claimed
+	PID    int       `json:"pid,omitempty"`  // the worker's process, if the register knows it
+	Host   string    `json:"host,omitempty"` // and its machine
+	Since  time.Time `json:"since"`          // when it was claimed
+	last   bool      // it is the job's last attempt
 }
 
 const (
@@ -35,6 +42,8 @@ const (
 	heldRead  = 300         // how many running jobs of a queue are read, the newest
 	heldPage  = 100         // how many of them in one call: their payloads may be large
 	heldSaid  = 5           // how many are named
+	// farLonger is how many times as long as usual an attempt must have run where all places are held by such.
+	farLonger = 10
 	// endedWithin is how far back Hanging looks for ends of attempts at first: in most queues there are some.
 	endedWithin = 10 * time.Minute
 )
@@ -43,20 +52,22 @@ const (
 type HangReader interface {
 	History(ctx context.Context, queues []string, since time.Duration) ([]dibs.Minute, error)
 	List(ctx context.Context, f dibs.Filter) (dibs.Page, error)
+	Times(ctx context.Context, queue string) (dibs.Times, error)
 }
 
 // Hanging finds the queues whose jobs do not get on. It reads nothing unless some run while others
 // wait, or their queue has a timeout; and the running jobs only where no attempt has ended for a
 // minute, or if thorough of all queues with a timeout: one handler may ignore that while others end.
-func Hanging(ctx context.Context, db HangReader, stats []dibs.QueueStats, queues []dibs.Queue, thorough bool) (map[string]Hang, error) {
+func Hanging(ctx context.Context, db HangReader, seen Seen, thorough bool) (map[string]Hang, error) {
 	var look []dibs.QueueStats
 	var names []string
 	limits := map[string]dibs.Queue{}
-	for _, q := range queues {
+	for _, q := range seen.Queues {
 		limits[q.Name] = q
 	}
-	for _, s := range stats {
-		if s.Running > 0 && (Due(s) > 0 || s.Blocked > 0 || limits[s.Queue].JobTimeout > 0) && len(look) < kindsOfQueues {
+	starved := seen.starved()
+	for _, s := range seen.Stats {
+		if s.Running > 0 && (waits(s) || starved[s.Queue] || limits[s.Queue].JobTimeout > 0) && len(look) < kindsOfQueues {
 			look, names = append(look, s), append(names, s.Queue)
 		}
 	}
@@ -78,26 +89,99 @@ func Hanging(ctx context.Context, db HangReader, stats []dibs.QueueStats, queues
 		if err != nil {
 			return nil, err
 		}
-		if h, is := hangOf(s, q, jobs, idle, now); is {
-			found[s.Queue] = h
+		seen.place(jobs)
+		h, is := hangOf(q, jobs, idle, now, waits(s) || starved[s.Queue])
+		if !is {
+			continue
 		}
+		if h.Ignored == 0 {
+			h.More = s.Running - int64(len(h.Jobs))
+			if h.Usual, err = seen.farLonger(ctx, db, s, q, jobs, now); err != nil {
+				return nil, err
+			}
+		}
+		found[s.Queue] = h
 	}
 	return found, nil
 }
 
+// waits reports whether jobs of a queue wait for others of it.
+func waits(s dibs.QueueStats) bool { return Due(s) > 0 || s.Blocked > 0 }
+
+// starved lists the queues whose jobs hold places for which those of another queue wait, none of which runs.
+func (k *Seen) starved() map[string]bool {
+	by, looked := map[string]bool{}, 0
+	for _, s := range k.Stats {
+		if s.Running > 0 || s.Paused || Due(s) == 0 {
+			continue
+		}
+		if looked++; looked > kindsOfQueues {
+			break
+		}
+		live, _ := k.workersOf(s.Queue)
+		if places, used, _ := k.places(live); len(live) == 0 || used < places {
+			continue
+		}
+		for _, w := range live {
+			for _, q := range w.Queues {
+				by[q] = true
+			}
+		}
+	}
+	return by
+}
+
+// place says of jobs in which process they run, where only one live worker has the name.
+func (k *Seen) place(jobs []HeldJob) {
+	named := map[string][]dibs.WorkerInfo{}
+	for _, w := range k.Workers {
+		if w.State != dibs.WorkerLost {
+			named[w.Name] = append(named[w.Name], w)
+		}
+	}
+	for i := range jobs {
+		if list := named[jobs[i].Worker]; len(list) == 1 {
+			jobs[i].PID, jobs[i].Host = list[0].PID, list[0].Host
+		}
+	}
+}
+
+// farLonger returns how long the last completed jobs of a queue took if its running jobs hold all its places, and each of
+// them has run for far longer; else 0.
+func (k *Seen) farLonger(ctx context.Context, db HangReader, s dibs.QueueStats, q dibs.Queue, jobs []HeldJob, now time.Time) (time.Duration, error) {
+	live, _ := k.workersOf(s.Queue)
+	places, _, _ := k.places(live)
+	full := len(live) > 0 && s.Running >= places || q.Concurrency > 0 && s.Running >= int64(q.Concurrency)
+	newest := now.Sub(jobs[len(jobs)-1].Since)
+	if !full || newest < hangAfter {
+		return 0, nil
+	}
+	times, err := db.Times(ctx, s.Queue)
+	if err != nil || times.Jobs == 0 || newest < farLonger*times.Run.P95 {
+		return 0, err
+	}
+	return max(times.Run.P95, time.Microsecond), nil
+}
+
 // hangOf judges the running jobs of a queue, the longest first.
-func hangOf(s dibs.QueueStats, q dibs.Queue, jobs []HeldJob, idle time.Duration, now time.Time) (h Hang, is bool) {
+func hangOf(q dibs.Queue, jobs []HeldJob, idle time.Duration, now time.Time, needed bool) (h Hang, is bool) {
 	if limit := q.JobTimeout; limit > 0 { // workers learn of it by a third of a lease, and their handlers may take a while to end
 		over := slices.DeleteFunc(slices.Clone(jobs), func(j HeldJob) bool { return now.Sub(j.Since) < limit+max(q.Lease, hangAfter) })
 		if len(over) > 0 {
 			return Hang{Jobs: over[:min(len(over), heldSaid)], More: int64(max(len(over)-heldSaid, 0)), Idle: now.Sub(over[0].Since), Ignored: limit}, true
 		}
 	}
-	if Due(s) == 0 && s.Blocked == 0 || idle < hangAfter || len(jobs) == 0 || now.Sub(jobs[0].Since) < hangAfter {
+	if !needed || idle < hangAfter || len(jobs) == 0 || now.Sub(jobs[0].Since) < hangAfter {
 		return h, false
 	}
-	said, ran := jobs[:min(len(jobs), heldSaid)], now.Sub(jobs[0].Since)
-	return Hang{Jobs: said, More: s.Running - int64(len(said)), Idle: min(idle, ran), Since: idle >= ran}, true
+	for _, j := range jobs {
+		if j.last {
+			h.Last++
+		}
+	}
+	ran := now.Sub(jobs[0].Since)
+	h.Jobs, h.Idle, h.Since = jobs[:min(len(jobs), heldSaid)], min(idle, ran), idle >= ran
+	return h, true
 }
 
 // lastEnds is when an attempt of each queue has last ended: the end of the minute in which it did.
@@ -132,7 +216,7 @@ func longest(ctx context.Context, db HangReader, s dibs.QueueStats) (jobs []Held
 			return nil, err
 		}
 		for _, j := range page.Jobs {
-			jobs = append(jobs, HeldJob{j.ID, j.Kind, j.Worker, j.ClaimedAt})
+			jobs = append(jobs, HeldJob{ID: j.ID, Kind: j.Kind, Worker: j.Worker, Since: j.ClaimedAt, last: j.MaxAttempts > 0 && j.Attempt-j.Excused >= j.MaxAttempts})
 		}
 		if f.After = page.Next; f.After == "" {
 			break
@@ -146,8 +230,17 @@ func longest(ctx context.Context, db HangReader, s dibs.QueueStats) (jobs []Held
 func (h Hang) Text() string {
 	now := time.Now()
 	var held []string
-	for _, j := range h.Jobs {
-		held = append(held, fmt.Sprintf("worker %s has held job %d (%s) for %s", words.Clip(words.Printable(j.Worker), 60), j.ID, words.Clip(words.OneLine(j.Kind), 40), words.Roughly(now.Sub(j.Since))))
+	for i, j := range h.Jobs {
+		job := fmt.Sprintf("job %d (%s) for %s", j.ID, words.Clip(words.OneLine(j.Kind), 40), words.Roughly(now.Sub(j.Since)))
+		if i > 0 && j.Worker == h.Jobs[i-1].Worker {
+			held = append(held, job)
+			continue
+		}
+		where := ""
+		if j.PID > 0 {
+			where = fmt.Sprintf(" (process %d on %s)", j.PID, words.Clip(words.Printable(j.Host), 60))
+		}
+		held = append(held, fmt.Sprintf("worker %s%s has held %s", words.Clip(words.Printable(j.Worker), 60), where, job))
 	}
 	text := strings.Join(held, ", ")
 	if h.More > 0 {
@@ -157,7 +250,42 @@ func (h Hang) Text() string {
 	case h.Ignored > 0:
 		return text + fmt.Sprintf("; the queue's timeout of %s is over, and its handlers do not heed that: only the end of their processes ends them", words.Roughly(h.Ignored))
 	case h.Since:
-		return text + "; no attempt of the queue has ended since"
+		text += "; no attempt of the queue has ended since"
+	default:
+		text += "; no attempt of the queue has ended for " + words.Roughly(h.Idle)
 	}
-	return text + "; no attempt of the queue has ended for " + words.Roughly(h.Idle)
+	if h.Usual > 0 {
+		text += ", and 95 % of its last completed jobs took at most " + words.Roughly(h.Usual)
+	}
+	return text
+}
+
+// Wrong reports whether somebody should look now: after a time without an end, or sooner where it is sure that the
+// attempts do not run as usual.
+func (h Hang) Wrong(after time.Duration) bool { return h.Idle >= after || h.Ignored > 0 || h.Usual > 0 }
+
+// Price says what a timeout costs, where Next proposes one.
+func (h Hang) Price() string {
+	if h.Ignored > 0 {
+		return ""
+	}
+	price := "a timeout ends these attempts, and each of them counts"
+	switch {
+	case h.Last == 1:
+		price += ": 1 job has no other attempt left and would be dead"
+	case h.Last > 1:
+		price += fmt.Sprintf(": %s jobs have no other attempt left and would be dead", words.Count(h.Last))
+	}
+	return price
+}
+
+// Next is the command that ends the first of the attempts: only the end of its process ends one that does not heed its timeout.
+func (h Hang) Next(queue string) string {
+	switch {
+	case h.Ignored == 0:
+		return words.Command("dibs queue", queue, "--job-timeout DURATION")
+	case h.Jobs[0].PID > 0:
+		return fmt.Sprintf("kill %d # on %s", h.Jobs[0].PID, words.ShellWord(h.Jobs[0].Host))
+	}
+	return "dibs workers --jobs"
 }

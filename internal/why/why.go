@@ -23,7 +23,8 @@ type Hold struct {
 	Text   string    `json:"text"`
 	Short  string    `json:"-"` // for a column
 
-	OfGroups bool `json:"-"` // it concerns some groups of the queue
+	OfGroups bool   `json:"-"` // it concerns some groups of the queue
+	By       string `json:"-"` // the other queue whose jobs hold most places, for busy
 }
 
 // Plain is the text without a command of dibs that it may end in.
@@ -43,11 +44,16 @@ type Reader interface {
 // Look explains why due jobs of queues do not start. It is cheap however many jobs wait: it
 // reads the register of workers, the settings, and the kinds of a queue's first 1,000 jobs.
 type Look struct {
-	queues  []dibs.Queue
+	Seen
+	kinds map[string][]string // the kinds of due jobs by queue, only where they matter
+	hangs map[string]Hang
+}
+
+// Seen is what a database says of its queues and workers.
+type Seen struct {
 	Stats   []dibs.QueueStats
-	workers []dibs.WorkerInfo
-	kinds   map[string][]string // the kinds of due jobs by queue, only where they matter
-	hangs   map[string]Hang
+	Queues  []dibs.Queue
+	Workers []dibs.WorkerInfo
 }
 
 // kindsOfQueues is in how many queues a look reads the kinds of due jobs.
@@ -69,10 +75,10 @@ func Read(ctx context.Context, db any, stats []dibs.QueueStats) (Look, error) {
 
 func read(ctx context.Context, reader Reader, stats []dibs.QueueStats) (w Look, err error) {
 	w.Stats, w.kinds = stats, map[string][]string{}
-	if w.queues, err = reader.Queues(ctx); err != nil {
+	if w.Queues, err = reader.Queues(ctx); err != nil {
 		return w, err
 	}
-	if w.workers, err = reader.Workers(ctx); err != nil {
+	if w.Workers, err = reader.Workers(ctx); err != nil {
 		return w, err
 	}
 	for _, s := range stats {
@@ -83,7 +89,7 @@ func read(ctx context.Context, reader Reader, stats []dibs.QueueStats) (w Look, 
 			return w, err
 		}
 	}
-	w.hangs, err = Hanging(ctx, reader, stats, w.queues, false)
+	w.hangs, err = Hanging(ctx, reader, w.Seen, false)
 	return w, err
 }
 
@@ -103,8 +109,8 @@ func Due(s dibs.QueueStats) int64 {
 func takesAll(w dibs.WorkerInfo) bool { return w.Kinds == nil }
 
 // workersOf lists the live workers of a queue, and the lost ones.
-func (w *Look) workersOf(queue string) (live, lost []dibs.WorkerInfo) {
-	for _, each := range w.workers {
+func (w *Seen) workersOf(queue string) (live, lost []dibs.WorkerInfo) {
+	for _, each := range w.Workers {
 		switch {
 		case !slices.Contains(each.Queues, queue):
 		case each.State == dibs.WorkerLost:
@@ -118,16 +124,16 @@ func (w *Look) workersOf(queue string) (live, lost []dibs.WorkerInfo) {
 
 // Rate is the rate of a queue, as far as it is known.
 func (w *Look) Rate(queue string) dibs.Rate {
-	i := slices.IndexFunc(w.queues, func(q dibs.Queue) bool { return q.Name == queue })
+	i := slices.IndexFunc(w.Queues, func(q dibs.Queue) bool { return q.Name == queue })
 	if i < 0 {
 		return dibs.Rate{}
 	}
-	return w.queues[i].Rate
+	return w.Queues[i].Rate
 }
 
 // Of lists why one queue's jobs do not start. What holds up only jobs of some groups comes last.
 func (w *Look) Of(s dibs.QueueStats) (list []Hold) {
-	i := slices.IndexFunc(w.queues, func(q dibs.Queue) bool { return q.Name == s.Queue })
+	i := slices.IndexFunc(w.Queues, func(q dibs.Queue) bool { return q.Name == s.Queue })
 	if !held(s) || i < 0 {
 		return nil
 	}
@@ -143,7 +149,7 @@ func (w *Look) Of(s dibs.QueueStats) (list []Hold) {
 		add(Hold{Reason: "paused", Short: "paused", Text: fmt.Sprintf("the queue is paused; '%s' lets it go on", words.Command("dibs resume", s.Queue))})
 	}
 	w.workerHolds(s, add)
-	if q := w.queues[i]; q.Concurrency > 0 && s.Running >= int64(q.Concurrency) {
+	if q := w.Queues[i]; q.Concurrency > 0 && s.Running >= int64(q.Concurrency) {
 		add(Hold{Reason: "limit", Short: "at its limit", Text: fmt.Sprintf("the queue's limit of %s at once is reached", words.Plural(q.Concurrency, "job"))})
 	}
 	w.hanging(s.Queue, add)
@@ -204,8 +210,12 @@ func (w *Look) workerHolds(s dibs.QueueStats, add func(Hold)) {
 	if kinds := w.unhandled(s.Queue, live); len(kinds) > 0 {
 		add(Hold{Reason: "no_worker_for_kind", Kinds: kinds, Short: "unhandled kind " + words.Clip(words.OneLine(kinds[0]), 20), Text: fmt.Sprintf("no worker of the queue handles %s", kindNames(kinds))})
 	}
-	if places, used := w.places(live); used >= places {
-		add(Hold{Reason: "busy", Short: "workers busy", Text: fmt.Sprintf("all places of its workers are taken (%s, %s)", words.Plural(len(live), "worker"), words.Plural(int(places), "place"))})
+	if places, used, most := w.places(live); used >= places {
+		h := Hold{Reason: "busy", Short: "workers busy", Text: fmt.Sprintf("all places of its workers are taken (%s, %s)", words.Plural(len(live), "worker"), words.Plural(int(places), "place"))}
+		if most.Queue != s.Queue {
+			h.By, h.Text = most.Queue, h.Text+fmt.Sprintf(", %s of them by queue %s", words.Count(min(most.Running, places)), words.Clip(words.Printable(most.Queue), 60))
+		}
+		add(h)
 	}
 }
 
@@ -237,17 +247,25 @@ func kindNames(kinds []string) string {
 	return text
 }
 
-// places counts the places of workers, and how many of them the queues that these serve use.
-func (w *Look) places(live []dibs.WorkerInfo) (places, used int64) {
+// places counts the places of workers, and how many of them the queues that these serve use, with the
+// queue that uses most.
+func (w *Seen) places(live []dibs.WorkerInfo) (places, used int64, most dibs.QueueStats) {
+	served := map[string]bool{}
 	for _, each := range live {
 		places += int64(each.Concurrency)
-	}
-	for _, s := range w.Stats {
-		if slices.ContainsFunc(live, func(each dibs.WorkerInfo) bool { return slices.Contains(each.Queues, s.Queue) }) {
-			used += s.Running
+		for _, q := range each.Queues {
+			served[q] = true
 		}
 	}
-	return places, used
+	for _, s := range w.Stats {
+		if !served[s.Queue] {
+			continue
+		}
+		if used += s.Running; s.Running > most.Running {
+			most = s
+		}
+	}
+	return places, used, most
 }
 
 // OfJob lists the reasons why one job does not start.

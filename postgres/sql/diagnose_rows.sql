@@ -3,7 +3,7 @@
 -- Parameters: none.
 -- Columns out: name of the finding; schedule or table; process id of the holder, 0 for a prepared
 --   transaction; 0; 0; how long its transaction is open in microseconds, 0 if the role may not see that;
---   holder's application, user, state and last statement. The names:
+--   holder's application, user and state, and in the next line its last statement. The names:
 --   schedule_lock: the row of a schedule whose tick is over a minute late is locked
 --   row_lock: a transaction open for over a minute has locked or changed rows of a table
 -- Concurrency: a plain read of pg_locks and of a few rows; locks nothing. Whoever locks a row writes its
@@ -17,7 +17,7 @@ with holder as materialized (
         l.mode,
         coalesce(l.pid, 0)::bigint as pid,
         a.xact_start,
-        coalesce(format('%s, user %s%s, %s: %s', coalesce(nullif(a.application_name, ''), 'no application name'), a.usename, coalesce(' at ' || host(a.client_addr), ''), a.state, left(a.query, 200)), '') as detail
+        coalesce(format('%s, user %s%s, %s%s%s', coalesce(nullif(a.application_name, ''), 'no application name'), a.usename, coalesce(' at ' || host(a.client_addr), ''), a.state, chr(10), left(a.query, 200)), '') as detail
     from pg_locks l
     left join pg_stat_activity a on a.pid = l.pid
     where l.granted and (l.pid is null or l.pid <> pg_backend_pid())
