@@ -1,6 +1,7 @@
 package adopt_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"maps"
@@ -264,9 +265,11 @@ func (w pathWay) storeVerbs(t *testing.T, s *adopt.Store, db, admin *sql.DB) {
 func (w pathWay) look(t *testing.T, s *adopt.Store) (dead []int64) {
 	t.Helper()
 	_, failed := s.Stats(t.Context())
-	_, err := advice.Stuck(t.Context(), s)
-	failed = errors.Join(failed, err)
-	_, err = s.List(t.Context(), dibs.Filter{Limit: 100})
+	for _, find := range []func(context.Context, *adopt.Store) ([]advice.Finding, error){advice.Stuck, advice.Ended} {
+		_, err := find(t.Context(), s)
+		failed = errors.Join(failed, err)
+	}
+	_, err := s.List(t.Context(), dibs.Filter{Limit: 100})
 	if failed = errors.Join(failed, err); w.SideTable {
 		var page dibs.Page
 		page, err = s.List(t.Context(), dibs.Filter{State: dibs.Dead, Limit: 100})

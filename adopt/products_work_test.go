@@ -65,6 +65,9 @@ func TestTheMappingsOfProductsWork(t *testing.T) {
 				t.Errorf("%+v", f)
 			}
 		}
+		if _, err := advice.Ended(t.Context(), opened(t, db, m)); err != nil {
+			t.Errorf("rows that have ended cannot be counted: %v", err)
+		}
 		next, err := advice.Try(t.Context(), db, m, 100)
 		if err != nil {
 			t.Fatal(err)

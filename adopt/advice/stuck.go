@@ -19,6 +19,13 @@ type stuck struct {
 
 func (p *subject) stucks() []stuck {
 	all := []stuck{p.stuckStrays(), p.stuckBetween(), p.stuckUnended(), p.inProgress()}
+	if where := p.Spent(); where != "" {
+		all = append(all, stuck{
+			field: "max_attempts", severity: SeverityWarning, where: where, pending: true,
+			text:   "%s rows wait whose attempts are used up, so no claim takes them: the next sweep of a worker of dibs ends them as dead",
+			advice: "if they are to be tried again, give them their attempts back: " + p.AllAttempts(),
+		})
+	}
 	if p.Running != "" && p.Available != "" {
 		all = append(all, stuck{
 			field: "running", severity: SeverityError, where: p.Waiting() + " and (" + p.Running + ")",

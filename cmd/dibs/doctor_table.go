@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,24 +50,19 @@ func (d *medic) rows(ctx context.Context, t *adoptedTable, now time.Time) error 
 	if err != nil {
 		return err
 	}
-	s, before := all[0], len(d.Findings)
-	for _, look := range []struct {
-		name string
-		find func(context.Context, *adopt.Store) ([]advice.Finding, error)
-	}{{"stuck", advice.Stuck}, {"full", advice.Full}, {"refused", advice.Refused}} {
-		found, err := look.find(ctx, t.Store)
-		if err != nil {
-			return err
-		}
+	s, advise := all[0], func(what string, find func(context.Context, *adopt.Store) ([]advice.Finding, error)) error {
+		found, err := find(ctx, t.Store)
 		for _, f := range found {
-			d.advised(look.name, f, s)
+			d.advised(what, f, all[0])
 		}
-	}
-	if err := d.lateRows(ctx, t, now); err != nil {
 		return err
 	}
-	if s.Dead > 0 {
-		d.note("dead", d.onTable("ls", "--state dead"), "%s in the side table: attempts at them failed for good", verb(s.Dead, "row is dead", "rows are dead"))
+	if err := advise("stuck", advice.Stuck); err != nil {
+		return err
+	}
+	before := len(d.Findings) // what follows explains why due rows wait
+	if err := cmp.Or(advise("full", advice.Full), advise("refused", advice.Refused), d.lateRows(ctx, t, now)); err != nil {
+		return err
 	}
 	if due := s.Waiting - s.Scheduled; due > 0 && s.OldestAge >= d.maxWait && len(d.Findings) == before {
 		waits := fmt.Sprintf("%s due, the oldest for %s", verb(due, "row is", "rows are"), roughly(s.OldestAge))
@@ -76,19 +72,26 @@ func (d *medic) rows(ctx context.Context, t *adoptedTable, now time.Time) error 
 			d.wrong("waits", d.onTable("ls", "--state running"), "%s, and %s in progress: more workers are needed, or what they do hangs", waits, verb(s.Running, "row is", "rows are"))
 		}
 	}
-	return nil
+	if s.Dead > 0 {
+		d.note("dead", d.onTable("ls", "--state dead"), "%s in the side table: attempts at them failed for good", verb(s.Dead, "row is dead", "rows are dead"))
+	}
+	return advise("ended_dead", advice.Ended)
 }
 
 // advised words a finding of the advice. What holds up all due rows is wrong once the oldest waits for long, if it is known
 // how long.
 func (d *medic) advised(what string, f advice.Finding, s dibs.QueueStats) {
+	if f.Advice == "" { // the table is too large to look
+		d.Skipped = append(d.Skipped, f.Field+": "+f.Text)
+		return
+	}
 	report := d.note
 	long := s.OldestAge >= d.maxWait || !d.a.adopted.known().Oldest
 	if f.Severity == advice.SeverityError || f.Severity == advice.SeverityWarning && (what == "stuck" || what == "full" && long) {
 		report = d.wrong
 	}
 	next := f.Advice
-	if what != "stuck" {
+	if what == "full" || what == "refused" {
 		next = d.onTable("ls", map[string]string{"full": "--state running", "refused": "--state waiting"}[what])
 	}
 	report(what, next, "%s", f.Text)

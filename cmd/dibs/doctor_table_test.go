@@ -86,3 +86,51 @@ func TestDoctorOfATableThatRefusesRows(t *testing.T) {
 		x.says("wrong refused: ", "refuses a claim of 1 of the next 1 rows (1): ", "few", "next: dibs ls --table ", "--state waiting")
 	})
 }
+
+// Rows that have ended dead by the mapping, and rows that wait although their attempts are used up, are said by doctor with
+// the SQL that shows them or gives them their attempts back; ls, stats and show say why the latter wait.
+func TestUsedUpAndDeadRowsOfATableAreExplained(t *testing.T) {
+	onEach(t, func(c *cli) {
+		x := adoptTickets(c, byToken+"kind: customer\n")
+		if got := x.findings(); strings.Contains(got, "dead") {
+			t.Errorf("no row has ended, and the doctor says\n%s", got)
+		}
+		x.exec("update tickets set tries = 3 where ref = 'A-1'; update tickets set status = 'failed', error = 'no such address' where ref in ('17', 'd')")
+		said := x.findings()
+		c.hasInOrder(said, "wrong stuck: 1 rows wait whose attempts are used up, so no claim takes them: the next sweep of a worker of dibs ends them as dead",
+			"next: if they are to be tried again, give them their attempts back: update ")
+		c.hasInOrder(said, "note ended_dead: 2 rows have ended as dead, by kind: ", `"bob" 1`, "next: select t.* from ")
+		const used = "its attempts are used up (3 of 3), so no claim takes it: the next sweep of a worker of dibs ends it as dead"
+		if got := c.ok(x.withTable("show", "A-1")...); !strings.Contains(got, used) {
+			t.Errorf("show says\n%s", got)
+		}
+		c.hasInOrder(c.ok(x.withTable("show", "A-1", "--json")...), `"reason":"attempts"`, used)
+		for _, verb := range []string{"ls", "stats"} {
+			if r := c.run("", x.withTable(verb)...); !strings.Contains(r.err, "1 rows wait whose attempts are used up") {
+				t.Errorf("%s says\n%s%s", verb, r.out, r.err)
+			}
+		}
+		for _, line := range strings.Split(said, "\n") { // what it proposes can be run
+			if _, statement, is := strings.Cut(line, "attempts back: "); is {
+				x.exec(statement)
+			}
+			if _, statement, is := strings.Cut(line, "next: select"); is {
+				x.exec("select" + statement)
+			}
+		}
+		if got := x.findings(); strings.Contains(got, "used up") || !strings.Contains(got, "ended_dead: 2 rows") {
+			t.Errorf("after that the doctor says\n%s", got)
+		}
+	})
+}
+
+// Rows that have ended do not hide that nobody works the table.
+func TestDeadRowsDoNotHideThatNobodyWorksATable(t *testing.T) {
+	onEach(t, func(c *cli) {
+		x := adoptTickets(c, byToken)
+		x.exec("create table mails (id integer primary key, made timestamp, state text not null default 'new', mark text, failed_at timestamp)")
+		x.mapping = c.write("mails.yaml", "table: mails\nid: id\norder: made\nunfinished: state = 'new' and failed_at is null\navailable: mark is null\nclaim: {token: mark}\ncompleted: {delete: true}\ndead: {set: {failed_at: $now}}\n")
+		x.exec("insert into mails (id, made, failed_at) values (1, '2026-01-31 10:00:00', null), (2, '2026-01-31 10:00:00', '2026-01-31 10:00:00')")
+		x.says("wrong no_worker: 1 row is due", "note ended_dead: 1 rows have ended as dead; next: select t.* from ")
+	})
+}

@@ -120,8 +120,9 @@ the direction of text, are written as \u escapes.
               worker, since). A name that holds jobs and is no worker has only name and running
   why         why due jobs do not start, of 'stats' and 'top' for each queue, of 'show' for the
               job, of 'ls' with queue: reason (paused, no_worker, stopping, no_worker_for_kind,
-              limit, rate, busy, hanging, group), kinds, held (of hanging: id, kind, worker, since;
-              pid and host where the register knows them), text. Left out where none is known
+              limit, rate, busy, hanging, group, attempts), kinds, held (of hanging: id, kind,
+              worker, since; pid and host where the register knows them), text. Left out where none
+              is known
   schedules   as 'schedule' writes them: name, spec, zone, queue, kind, payload, metadata,
               priority, max_attempts, group, jitter, missed (once, skip, all), missed_limit,
               skip_overlap, start, end, paused, owner, next, last_tick, last_job, since.

@@ -47,11 +47,11 @@ func newShowCmd(a *app) *cobra.Command {
 					if w, _, err = whyOf(cmd.Context(), db, j); err != nil {
 						return err
 					}
-					err = a.writeJSON(heldJobJSON{j, w.OfJob(j)})
+					err = a.writeJSON(heldJobJSON{j, a.holdsOf(&w, j)})
 				default:
 					var w why
 					if w, _, err = whyOf(cmd.Context(), db, j); err == nil {
-						a.writeJob(j, w.OfJob(j))
+						a.writeJob(j, a.holdsOf(&w, j))
 					}
 				}
 				return err

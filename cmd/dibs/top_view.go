@@ -167,7 +167,7 @@ func (v *topView) detail() []string {
 	var text bytes.Buffer
 	shown := *v.app
 	shown.stdout = &text
-	shown.writeJob(v.snap.job, v.snap.why.OfJob(v.snap.job))
+	shown.writeJob(v.snap.job, shown.holdsOf(&v.snap.why, v.snap.job))
 	const maxBytes = 64 << 10 // bytes; more is too much for a screen
 	if text.Len() > maxBytes {
 		text.Truncate(maxBytes)

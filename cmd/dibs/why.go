@@ -39,6 +39,14 @@ func whyOf(ctx context.Context, db jobTable, jobs ...*dibs.RawJob) (w why, stats
 	return w, stats, err
 }
 
+// holdsOf lists the reasons why a job, or a row of an adopted table, does not start.
+func (a *app) holdsOf(w *why, j *dibs.RawJob) []hold {
+	if h, is := holdups.UsedUp(j); is && a.adopted != nil {
+		return []hold{h}
+	}
+	return w.OfJob(j)
+}
+
 // writeWhy prints the reasons of some queues below a list.
 func (a *app) writeWhy(w *why, stats []dibs.QueueStats) {
 	const most = 10

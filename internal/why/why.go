@@ -16,7 +16,8 @@ import (
 // Hold is one reason why due jobs of a queue do not start.
 type Hold struct {
 	Queue string `json:"queue,omitempty"` // where it is not clear of which queue
-	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy", "hanging", "rate" or "group".
+	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy", "hanging", "rate", "group" or
+	// "attempts".
 	Reason string    `json:"reason"`
 	Kinds  []string  `json:"kinds,omitempty"` // the kinds that nobody handles, for no_worker_for_kind
 	Held   []HeldJob `json:"held,omitempty"`  // jobs that run for long, longest first, for hanging
@@ -290,6 +291,14 @@ func (w *Look) OfJob(j *dibs.RawJob) (list []Hold) {
 		list = append(list, Hold{Reason: "group", Text: fmt.Sprintf("it waits for its turn in its group (%d at a time)", j.GroupLimit) + unclaimed(w.Stats[i])})
 	}
 	return list
+}
+
+// UsedUp is the reason why a row of an adopted table that waits is not claimed: other programs have counted its last attempt.
+func UsedUp(j *dibs.RawJob) (h Hold, is bool) {
+	if j.State != dibs.Waiting || j.MaxAttempts == 0 || j.Attempt-j.Excused < j.MaxAttempts {
+		return h, false
+	}
+	return Hold{Reason: "attempts", Text: fmt.Sprintf("its attempts are used up (%d of %d), so no claim takes it: the next sweep of a worker of dibs ends it as dead", j.Attempt-j.Excused, j.MaxAttempts)}, true
 }
 
 // InQueues lists the reasons of some queues, with the names of these.
