@@ -102,7 +102,7 @@ func (d *medic) look(ctx context.Context, db dibs.Database) error {
 	var q queueLook
 	brief, cancel := context.WithTimeout(ctx, queuesWithin) // somebody may have locked a table
 	defer cancel()
-	if err := q.read(brief, db, d.maxWait); errors.Is(err, dibs.ErrDenied) || brief.Err() != nil && ctx.Err() == nil {
+	if err := cmp.Or(q.read(brief, db, d.maxWait), q.readDied(brief, db, r.Facts)); errors.Is(err, dibs.ErrDenied) || brief.Err() != nil && ctx.Err() == nil {
 		d.skip("the queues", err)
 	} else if err != nil {
 		return err

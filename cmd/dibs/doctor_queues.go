@@ -23,7 +23,8 @@ type queueLook struct {
 	schedules []dibs.Schedule
 	newest    []*dibs.RawJob // among which some may be damaged
 	hangs     map[string]holdups.Hang
-	paced     map[string]bool // queues with rates of groups, as far as read has asked
+	died      map[string]int64 // how many jobs of a queue died in the last hour, where not all of them were read
+	paced     map[string]bool  // queues with rates of groups, as far as read has asked
 }
 
 // newestJobs is how many live jobs are looked at for damage: their payloads may be large.
@@ -71,6 +72,31 @@ func (q *queueLook) readPaced(ctx context.Context, db dibs.Database, maxWait tim
 		q.paced[s.Queue] = slices.ContainsFunc(groups, func(g dibs.Group) bool { return g.Rate.N > 0 })
 	}
 	return nil
+}
+
+// readDied counts the jobs that died in the last hour, of queues of which the facts tell only the last ones.
+func (q *queueLook) readDied(ctx context.Context, db dibs.Database, facts []diagnosis.Fact) error {
+	read := map[string]int64{}
+	for _, f := range facts {
+		if f.Name == "dead" {
+			read[f.About] += f.N
+		}
+	}
+	var names []string
+	for _, f := range facts {
+		if f.Name == "dead" && read[f.About] >= f.Of && !slices.Contains(names, f.About) {
+			names = append(names, f.About)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	minutes, err := db.History(ctx, names, time.Hour)
+	q.died = map[string]int64{}
+	for _, m := range minutes {
+		q.died[m.Queue] += m.Died
+	}
+	return err
 }
 
 func (q *queueLook) counts() []string {
@@ -220,7 +246,7 @@ func (d *medic) failing(s dibs.QueueStats) {
 
 // jobs puts the facts about jobs and upkeep into words.
 func (d *medic) jobs(q *queueLook, facts []diagnosis.Fact) {
-	d.dead(facts)
+	d.dead(q, facts)
 	alike := map[string]int{}
 	for _, f := range facts {
 		if alike[f.Name]++; alike[f.Name] > maxAlike {
@@ -242,7 +268,7 @@ func (d *medic) jobs(q *queueLook, facts []diagnosis.Fact) {
 
 // dead finds the queues in which jobs have died lately, and the most common error, without what
 // differs from job to job.
-func (d *medic) dead(facts []diagnosis.Fact) {
+func (d *medic) dead(q *queueLook, facts []diagnosis.Fact) {
 	const few = 10 // a queue's dead jobs of which all is wrong
 	type cause struct {
 		queue, error string
@@ -278,7 +304,7 @@ func (d *medic) dead(facts []diagnosis.Fact) {
 			report = d.wrong
 		}
 		if c.all >= c.most { // the rest was not read
-			died = fmt.Sprintf("%s or more died in the last hour; of the last %s, %s had", plural(int(c.all), "job"), count(c.all), count(c.n))
+			died = fmt.Sprintf("%s died in the last hour; of the last %s, %s had", plural(int(max(c.all, q.died[c.queue])), "job"), count(c.all), count(c.n))
 		}
 		report("dead", command("dibs failures", c.queue), "queue %s: %s: %s", name(c.queue), died, clip(oneLine(c.error), 200))
 	}

@@ -209,7 +209,7 @@ func TestDoctorFindsEachQueueWhereJobsDie(t *testing.T) {
 		}
 		dieIn("a", dibs.MaxBatch)
 		dieIn("b", 3)
-		c.finds(severityWrong, "dead", "dibs failures a", "queue a: 1,000 jobs or more died in the last hour; of the last 1,000, 66", "had: boom")
+		c.finds(severityWrong, "dead", "dibs failures a", "queue a: 10,000 jobs died in the last hour; of the last 1,000, 66", "had: boom")
 		c.finds(severityNote, "dead", "dibs failures b", "queue b: 3 jobs died in the last hour, 2 of them with: boom")
 	})
 }

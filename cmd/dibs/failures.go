@@ -29,9 +29,9 @@ reads fewer of each, 20,000 in all. Where it has not read all, it says so.
   FIRST, LAST  when the first and the last of them died
   ERROR        their last error, with … for what differs; beneath it, that of the last job, whole
 
-Below the table stand the commands that show the group of the first line and put its jobs back.
-They select by the longest text of its errors, so other errors with that text belong to them too;
---dry-run says how many jobs that is.`,
+Below each group stands the command that lists its jobs. With 'requeue' in place of 'ls' it puts
+them back, with 'prune' it deletes them. It selects by the longest text of the group's errors, so
+other errors with that text belong to it too; --dry-run says how many jobs that is.`,
 		Example: `  dibs failures
   dibs failures emails --json | jq '{count, kind, fingerprint, ids}'`,
 		Args: cobra.MaximumNArgs(1),
@@ -88,13 +88,12 @@ func (a *app) failures(ctx context.Context, db dibs.Database, queue string, limi
 	if more := len(partly) - mostPartly; more > 0 {
 		fmt.Fprintln(a.stdout, a.paint(faint, "read: some of the dead jobs of "+plural(more, "other queue")))
 	}
-	for _, next := range nextCommands(groups[0]) {
-		fmt.Fprintln(a.stdout, a.paint(faint, next))
-	}
+	fmt.Fprintln(a.stdout, a.paint(faint, "next: a command above lists its jobs; with 'requeue' in place of 'ls' it puts them back, with 'prune' it deletes them; --dry-run counts them"))
 	return nil
 }
 
-// printGroups prints a line for each group and, beneath it, the last of its errors whole, where that says more.
+// printGroups prints a line for each group and, beneath it, the last of its errors whole, where that says more, and the
+// command that lists its jobs.
 func (a *app) printGroups(groups []*failures.Group, now time.Time) {
 	t := a.tableOf("#JOBS", "QUEUE", "KIND", "FIRST", "LAST", "ERROR")
 	for _, g := range groups {
@@ -114,21 +113,18 @@ func (a *app) printGroups(groups []*failures.Group, now time.Time) {
 		if whole := printable(strings.TrimSpace(g.Example)); whole != printable(g.Fingerprint) {
 			fmt.Fprintln(a.stdout, "    "+a.paint(faint, whole))
 		}
+		fmt.Fprintln(a.stdout, "    "+a.paint(faint, listCommand(g)))
 	}
 }
 
 // mostPartly is how many queues are named of which not all dead jobs were read.
 const mostPartly = 10
 
-// nextCommands are the commands that look at a group's jobs, and put them back.
-func nextCommands(g *failures.Group) []string {
-	narrow := "--kind " + shellWord(g.Kind)
+// listCommand lists the jobs of a group. Its flags are those of requeue and prune, too.
+func listCommand(g *failures.Group) string {
+	text := "dibs ls -q " + shellWord(g.Queue) + " -s dead -k " + shellWord(g.Kind)
 	if g.Part != "" {
-		narrow += " --error " + shellWord(g.Part)
+		text += " --error " + shellWord(g.Part)
 	}
-	return []string{
-		fmt.Sprintf("dibs show %d", g.IDs[0]),
-		command("dibs ls", g.Queue, "--state dead", narrow),
-		"dibs requeue --state dead --queue " + shellWord(g.Queue) + " " + narrow + " --dry-run",
-	}
+	return text
 }

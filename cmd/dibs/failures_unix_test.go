@@ -30,7 +30,7 @@ func TestFailuresAreGroupedAndPutBack(t *testing.T) {
 		c.failJobs("mails", "it's a kind", "dial 10.0.0.1:25: it's $(refused) `x` \\ \"y\" at 5", "dial 10.0.0.2:25: it's $(refused) `x` \\ \"z\" at 7")
 		c.failJobs("index", "send", "no such user: 3", "\x1b[31mevil\u202e 7")
 		out := c.ok("failures")
-		if strings.ContainsAny(out, "\x1b\u202e") || !strings.Contains(out, "no such user: …") || strings.Count(out, "\n") != 1+2*4+3 || !strings.Contains(out, "\n    dial 10.0.0.2:25: it's $(refused) `x` \\ \"z\" at 7\n") {
+		if strings.ContainsAny(out, "\x1b\u202e") || !strings.Contains(out, "no such user: …") || strings.Count(out, "\n") != 1+3*4+1 || !strings.Contains(out, "\n    dial 10.0.0.2:25: it's $(refused) `x` \\ \"z\" at 7\n") {
 			t.Errorf("it writes %q", out)
 		}
 		groups := c.rows(c.ok("failures", "mails", "--json"))
@@ -39,19 +39,27 @@ func TestFailuresAreGroupedAndPutBack(t *testing.T) {
 		}
 		c.has(groups[0], object{"kind": "it's a kind", "count": 2, "queue": "mails"})
 		c.has(groups[1], object{"kind": "send", "count": 2, "part": "no such user", "fingerprint": "no such user: …"})
-		lines := strings.Split(strings.TrimSpace(c.ok("failures", "mails")), "\n")
-		next := lines[len(lines)-3:]
-		if got := c.shell(next[0]); !strings.Contains(got, "it's a kind") {
-			t.Errorf("%s: %s", next[0], got)
+		var lists []string
+		for _, line := range strings.Split(c.ok("failures", "mails"), "\n") {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "dibs ls ") {
+				lists = append(lists, line)
+			}
 		}
-		if got := c.shell(next[1]); strings.Count(got, "dead") != 2 {
-			t.Errorf("%s: %s", next[1], got)
+		if len(lists) != 2 {
+			t.Fatalf("it prints a command for %d groups of 2: %q", len(lists), lists)
 		}
-		if got := c.shell(next[2]); got != "would put 2 jobs back to waiting\n" {
-			t.Errorf("%s: %s", next[2], got)
+		for i, list := range lists {
+			if got := c.shell(list); strings.Count(got, "dead") != 2 || strings.Contains(got, "it's a kind") != (i == 0) {
+				t.Errorf("%s: %s", list, got)
+			}
+			for verb, says := range map[string]string{"requeue": "would put 2 jobs back to waiting\n", "prune": "would delete 2 jobs\n"} {
+				if got := c.shell(strings.Replace(list, " ls ", " "+verb+" ", 1) + " --dry-run"); got != says {
+					t.Errorf("%s with %s: %s", list, verb, got)
+				}
+			}
 		}
-		if got := c.shell(strings.TrimSuffix(next[2], " --dry-run")); got != "put 2 jobs back to waiting\n" {
-			t.Errorf("%s: %s", next[2], got)
+		if got := c.shell(strings.Replace(lists[0], " ls ", " requeue ", 1)); got != "put 2 jobs back to waiting\n" {
+			t.Errorf("%s: %s", lists[0], got)
 		}
 		if got := c.ok("requeue", "--state", "dead", "--error", "such user"); got != "put 3 jobs back to waiting\n" {
 			t.Error(got)
@@ -60,6 +68,7 @@ func TestFailuresAreGroupedAndPutBack(t *testing.T) {
 			t.Error(got)
 		}
 		c.fails(exitUsage, "", []string{"failures", "-n", "0"}, "limit")
+		c.fails(exitUsage, "", []string{"ls", "mails", "-q", "index"}, "name the queue once")
 		c.fails(exitUsage, "", []string{"ls", "--finished-since", "2026-01-01"}, "state", "completed, dead or cancelled")
 	})
 }

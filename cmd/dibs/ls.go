@@ -37,6 +37,9 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
+				if f.Queue != "" {
+					return usagef(cmd, "name the queue once: as an argument, or with --queue")
+				}
 				f.Queue = args[0]
 			}
 			if cmd.Flags().Changed("limit") && f.Limit < 1 {
@@ -54,6 +57,7 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 		ValidArgsFunction: a.completeQueue,
 	}
 	fs := cmd.Flags()
+	fs.StringVarP(&f.Queue, "queue", "q", "", "only jobs of this `queue`, as the argument")
 	fs.StringVarP((*string)(&f.State), "state", "s", "", "only jobs in this `state`, such as running or dead")
 	fs.StringVarP(&f.Kind, "kind", "k", "", "only jobs of this `kind`")
 	fs.StringVarP(&f.Group, "group", "g", "", "only jobs of this `group`")

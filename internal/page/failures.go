@@ -191,20 +191,25 @@ func (now *look) readDeaths(ctx context.Context, db dibs.Admin, last look) error
 
 // deathAlarm says how many jobs of a queue have died, since when and of what.
 func deathAlarm(now look, q queueRow) (alarm, bool) {
-	d, some := now.deaths[q.Queue]
-	if !some || q.Dead == 0 {
+	d, known := now.deaths[q.Queue]
+	if !known || q.Dead == 0 {
 		return alarm{}, false
 	}
 	a := alarm{Queue: q.Queue, Cause: causeDeaths, Bad: now.at.Sub(d.Last) < time.Hour, Since: d.First, Failures: true}
-	a.Text = count(d.Count) + " dead since"
-	if d.Full {
-		a.Text = count(d.Count) + " or more dead since"
+	some, them := int64(d.Count) < q.Dead, ", "+count(d.Most)+" of them"
+	switch { // all dead jobs are counted; those of the last day, or the last of them, are read
+	case d.Full && some:
+		a.Text = count(q.Dead) + " dead, the last " + count(d.Count) + " since"
+	case some:
+		a.Text = count(q.Dead) + " dead, " + count(d.Count) + " of them since"
+	default:
+		a.Text = count(d.Count) + " dead since"
 	}
-	switch {
-	case d.Full && d.Most < d.Count:
-		a.More = "; of the last " + count(d.Count) + ", " + count(d.Most) + " of"
-	case d.Most < d.Count:
-		a.More = ", " + count(d.Most) + " of them"
+	if some {
+		them = "; " + count(d.Most) + " of these"
+	}
+	if d.Most < d.Count {
+		a.More = them
 	}
 	a.More += ": " + words.Clip(oneLine(cmp.Or(d.Text, "no error text")), 140)
 	return a, true

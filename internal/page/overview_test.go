@@ -79,3 +79,25 @@ func TestTheForemostAlarms(t *testing.T) {
 		t.Errorf("%d more than %s", more, textsOf(list))
 	}
 }
+
+// What the overview says of dead jobs agrees with their exact number beside it.
+func TestTheAlarmOfDeathsAgreesWithTheirNumber(t *testing.T) {
+	t.Parallel()
+	for want, c := range map[string]struct {
+		d    deaths
+		dead int64
+	}{
+		"3 dead since; : boom":                                              {deaths{Count: 3, Most: 3}, 3},
+		"3 dead since; , 2 of them: boom":                                   {deaths{Count: 3, Most: 2}, 3},
+		"5 dead, 3 of them since; ; 2 of these: boom":                       {deaths{Count: 3, Most: 2}, 5},
+		"50\u202f000 dead, the last 1\u202f000 since; ; 667 of these: boom": {deaths{Count: 1000, Most: 667, Full: true}, 50_000},
+		"50\u202f000 dead, the last 1\u202f000 since; : boom":               {deaths{Count: 1000, Most: 1000, Full: true}, 50_000},
+	} {
+		c.d.Text = "boom"
+		now := look{at: time.Now(), deaths: map[string]deaths{"q": c.d}}
+		a, some := deathAlarm(now, queueRow{QueueStats: dibs.QueueStats{Queue: "q", Dead: c.dead}})
+		if got := a.Text + "; " + a.More; !some || got != want {
+			t.Errorf("%+v: %q, want %q", c.d, got, want)
+		}
+	}
+}
