@@ -16,6 +16,8 @@ var (
 	ErrNotFound = errors.New("no such job")
 	// ErrUnknownQueue: nobody has enqueued into that queue or set it.
 	ErrUnknownQueue = errors.New("unknown queue")
+	// ErrQueueInUse: DeleteQueue found what still needs the queue; the text says what, and what to do.
+	ErrQueueInUse = errors.New("queue in use")
 	// ErrUnknownSchedule: there is no schedule of that name.
 	ErrUnknownSchedule = errors.New("unknown schedule")
 	// ErrSchema: the database has no dibs schema, or an older or newer one.

@@ -205,6 +205,12 @@ type Admin interface {
 	// change meanwhile, f is called again with what they are then. An error of f is returned as it
 	// is, and nothing is changed. A queue that does not exist yet is made.
 	ChangeQueue(ctx context.Context, name string, f func(*Queue) error) (Queue, error)
+	// DeleteQueue deletes a queue with its settings and those of its groups. While a job of it has not
+	// ended, a schedule enqueues into it, a worker of the register serves it, or it keeps ended jobs or
+	// the periods of unique keys, the error is ErrQueueInUse and nothing is deleted; with ended, its ended
+	// jobs and the periods are deleted first. A job that is enqueued at the same moment, or later, makes
+	// the queue anew, with default settings. If there is no such queue, the error is ErrUnknownQueue.
+	DeleteQueue(ctx context.Context, name string, ended bool) error
 	// SetGroup changes the named settings of one group. A queue that does not exist yet is made.
 	SetGroup(ctx context.Context, queue, group string, c GroupChange) error
 	// ChangeGroup has f change the Limit and Rate of one group, as ChangeQueue does.

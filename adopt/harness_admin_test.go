@@ -282,6 +282,8 @@ func (h *harness) ChangeQueue(context.Context, string, func(*dibs.Queue) error) 
 	return dibs.Queue{}, errHarness
 }
 
+func (h *harness) DeleteQueue(context.Context, string, bool) error { return errHarness }
+
 func (h *harness) ChangeGroup(context.Context, string, string, func(*dibs.Group) error) error {
 	return errHarness
 }

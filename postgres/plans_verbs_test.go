@@ -260,6 +260,9 @@ func (e *explaining) operate() {
 	_, err := e.conn.Exec(ctx, "insert into dibs.wake_list (queue, groups) values ('new'||$1::text, '{}')", e.round)
 	e.must(err)
 	e.must(s.addNewQueues(ctx))
+	if err := s.DeleteQueue(ctx, "q", false); !errors.Is(err, dibs.ErrQueueInUse) {
+		e.Errorf("deleting a queue with jobs gave %v", err)
+	}
 	added, err := s.Enqueue(ctx, jobsOf("q", "", 3))
 	e.must(err)
 	priority, two := 7, []int64{added[0].ID, added[1].ID}

@@ -61,6 +61,14 @@ func (c *queueCache) forget(names []string) {
 	}
 }
 
+// drop forgets all about a queue that was deleted.
+func (c *queueCache) drop(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.rows, name)
+	delete(c.lanes, name)
+}
+
 // forgetMarks has the next claims look everywhere.
 func (c *queueCache) forgetMarks() {
 	c.mu.Lock()
@@ -102,6 +110,7 @@ func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([
 	if err := s.upkeep.run(ctx, append([]step{read}, more...)...); err != nil {
 		return nil, classify("queues", err)
 	}
+	s.queues.forget(names) // one that is not found was deleted
 	for _, q := range list {
 		s.queues.put(q)
 	}

@@ -125,6 +125,8 @@ PATCH /v1/schedules/nowhere {"paused":true}
 PUT /v1/schedules/report {"name":"other","spec":"@daily"}
 PUT /v1/schedules/report {"spec":"61 * * * *"}
 DELETE /v1/schedules/nowhere
+DELETE /v1/queues/nowhere
+DELETE /v1/queues/emails?ended=perhaps
 `,
 	"settings": `
 PATCH /v1/queues/a%2Fb?create=true {"concurrency":2,"backoff":{"base":"5s"},"rate":{"n":10,"per":"1m"}}
@@ -146,6 +148,7 @@ GET /v1/schedules/report/next?n=1
 GET /v1/schedules/report/next?n=0
 GET /v1/schedules
 DELETE /v1/schedules/report
+DELETE /v1/queues/a%2Fb
 GET /healthz
 GET /readyz
 `,

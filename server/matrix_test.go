@@ -55,6 +55,7 @@ var samples = map[string]sample{
 	"GET /v1/queues":                          {"/v1/queues", "", filters},
 	"GET /v1/queues/{queue}":                  {"/v1/queues/$QUEUE", "", refuses},
 	"PATCH /v1/queues/{queue}":                {"/v1/queues/$QUEUE", `{"concurrency":7}`, refuses},
+	"DELETE /v1/queues/{queue}":               {"/v1/queues/$QUEUE", "", refuses},
 	"GET /v1/queues/{queue}/groups":           {"/v1/queues/$QUEUE/groups", "", refuses},
 	"PATCH /v1/queues/{queue}/groups/{group}": {"/v1/queues/$QUEUE/groups/g", `{"limit":3}`, refuses},
 	"GET /v1/stats":                           {"/v1/stats", "", filters},

@@ -67,6 +67,9 @@ func TestChangesAreNoted(t *testing.T) {
 		api("PATCH", "/v1/schedules/s", `{"paused": true}`, "change 1 schedule s: paused true")
 		api("POST", "/v1/schedules/s/run", ``, "run now 1 schedule s")
 		api("DELETE", "/v1/schedules/s", ``, "delete 1 schedule s")
+		api("PATCH", "/v1/queues/old?create=true", `{"strict": true}`, "change 1 queue old: strict true")
+		api("PATCH", "/v1/queues/older?create=true", `{"strict": true}`, "change 1 queue older: strict true")
+		api("DELETE", "/v1/queues/old?ended=true", ``, "delete 1 queue old and its ended jobs")
 		for _, token := range []string{"reader", "mailer"} {
 			if status := send(t, secrets[token], "PATCH", h.URL+"/v1/queues/other", `{"concurrency": 4}`); status != http.StatusForbidden {
 				t.Errorf("a change by %s: %d", token, status)
@@ -76,7 +79,8 @@ func TestChangesAreNoted(t *testing.T) {
 		b.send("/login", "token", secrets["boss"], "back", "/")
 		b.changes("/queues/mail/pause", "is paused", "back", "/queues/mail")
 		b.changes("/queues/mail/settings", "Changed 2 settings", "concurrency", "5", "lease", "30s", "sure", "yes")
-		want = append(want, "boss pause 1 queue mail", "boss change 2 queue mail: concurrency 4 to 5, lease 10s to 30s")
+		b.changes("/queues/older/delete", "The queue older is deleted", "sure", "yes")
+		want = append(want, "boss pause 1 queue mail", "boss change 2 queue mail: concurrency 4 to 5, lease 10s to 30s", "boss delete 1 queue older")
 		list, err := db.Changes(t.Context(), 100)
 		if err != nil || len(list) != len(want) {
 			t.Fatalf("%d of %d changes are noted (%v): %+v", len(list), len(want), err, list)

@@ -66,6 +66,33 @@ func TestSettingsOfGroupsAreShownAndChanged(t *testing.T) {
 	})
 }
 
+// A queue without jobs has a button that deletes it, which asks first; one with jobs has none, and stays.
+func TestAnEmptyQueueCanBeDeletedOnItsPage(t *testing.T) {
+	onDatabases(t, func(t *testing.T, db dibs.Database) {
+		const button = "Delete the queue…"
+		if _, err := db.SetQueue(t.Context(), "a/b", dibs.QueueChange{}); err != nil {
+			t.Fatal(err)
+		}
+		enqueue(t, db, dibs.NewJob{Queue: "mail", Kind: "k"})
+		b := newBrowser(t, serve(t, db))
+		if page := b.sees("/queues/mail"); strings.Contains(page, button) {
+			t.Error("a queue with a job has the button")
+		}
+		if status, page := b.send("/queues/mail/delete", "sure", "yes"); status != http.StatusConflict || !strings.Contains(page, "has not ended: cancel such jobs") {
+			t.Errorf("%d %s", status, page)
+		}
+		b.sees("/queues/a%2Fb", button)
+		if status, page := b.send("/queues/a%2Fb/delete"); status != http.StatusOK || !strings.Contains(page, "Delete the queue a/b") {
+			t.Errorf("%d %s", status, page)
+		}
+		b.sees("/queues/a%2Fb", button)
+		b.changes("/queues/a%2Fb/delete", "The queue a/b is deleted.", "sure", "yes")
+		if status, _ := b.send("/queues/a%2Fb/delete", "sure", "yes"); status != http.StatusNotFound {
+			t.Errorf("deleted again: %d", status)
+		}
+	})
+}
+
 func TestGroupsWithBlockedJobsAreShown(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const evil = `<b>"&'`

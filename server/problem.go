@@ -47,6 +47,7 @@ var (
 	notFound      = kind{"not-found", http.StatusNotFound, "No such job, queue or schedule"}
 	wrongMethod   = kind{"wrong-method", http.StatusMethodNotAllowed, "No such method"}
 	leaseLost     = kind{"lease-lost", http.StatusConflict, "Lease lost"}
+	queueInUse    = kind{"queue-in-use", http.StatusConflict, "The queue is in use"}
 	tooLarge      = kind{"too-large", http.StatusRequestEntityTooLarge, "The request is too large"}
 	wrongMedia    = kind{"wrong-media-type", http.StatusUnsupportedMediaType, "The body is not of this media type"}
 	invalid       = kind{"invalid", http.StatusUnprocessableEntity, "Invalid input"}
@@ -95,6 +96,8 @@ func problemOf(err error) (Problem, http.Header) {
 		return tooLarge.problem(fmt.Sprintf("the body is longer than %d bytes", long.Limit)), nil
 	case errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue), errors.Is(err, dibs.ErrUnknownSchedule):
 		return notFound.problem(strings.TrimPrefix(err.Error(), "dibs: ")), nil
+	case errors.Is(err, dibs.ErrQueueInUse):
+		return queueInUse.problem(strings.TrimPrefix(err.Error(), dibs.ErrQueueInUse.Error()+": ")), nil
 	case errors.As(err, &readOnly):
 		return unavailable.problem(readOnly.Why + "; nothing was written, and calls that only read go on"), nil
 	case errors.Is(err, dibs.ErrUnavailable):

@@ -111,6 +111,28 @@ func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, wire.QueueOf(q))
 }
 
+// deleteQueue deletes a queue that nothing needs.
+func (s *Server) deleteQueue(w http.ResponseWriter, r *http.Request) error {
+	ended, err := yesNo(r, "ended")
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("queue")
+	if err := s.mayUse(r, name); err != nil {
+		return err
+	}
+	if err := s.db.DeleteQueue(r.Context(), name, ended); err != nil {
+		return err
+	}
+	what := queueNoted(name)
+	if ended {
+		what += " and its ended jobs"
+	}
+	s.noted(r, "delete", 1, what)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
 // changeRate changes the parts of a rate that the request says; what it leaves out stays, but
 // with n the whole rate goes.
 func changeRate(raw json.RawMessage, rate *dibs.Rate) error {

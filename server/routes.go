@@ -39,6 +39,7 @@ func (s *Server) routes() []route {
 		{method: "GET", pattern: "/v1/queues", scope: ScopeRead, handle: s.listQueues},
 		{method: "GET", pattern: "/v1/queues/{queue}", scope: ScopeRead, handle: s.getQueue},
 		{method: "PATCH", pattern: "/v1/queues/{queue}", scope: ScopeAdmin, query: []string{"create"}, handle: s.changeQueue},
+		{method: "DELETE", pattern: "/v1/queues/{queue}", scope: ScopeAdmin, query: []string{"ended"}, handle: s.deleteQueue},
 		{method: "GET", pattern: "/v1/queues/{queue}/groups", scope: ScopeRead, handle: s.listGroups},
 		{method: "PATCH", pattern: "/v1/queues/{queue}/groups/{group}", scope: ScopeAdmin, handle: s.changeGroup},
 		{method: "GET", pattern: "/v1/stats", scope: ScopeRead, handle: s.stats},

@@ -35,7 +35,7 @@ func isHot(err error) bool {
 // wrap names the operation, once, and classifies errors of the database.
 func wrap(op string, err error) error {
 	if err == nil || errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrLeaseLost) ||
-		errors.Is(err, dibs.ErrNotFound) || errors.Is(err, dibs.ErrUnknownQueue) {
+		errors.Is(err, dibs.ErrNotFound) || errors.Is(err, dibs.ErrUnknownQueue) || errors.Is(err, dibs.ErrQueueInUse) {
 		return err
 	}
 	return checks.Failed(op, classify(err))

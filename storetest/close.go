@@ -44,6 +44,7 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 			_, err := db.ChangeQueue(ctx, "q", func(*dibs.Queue) error { return nil })
 			return err
 		},
+		"DeleteQueue": func() error { return db.DeleteQueue(ctx, "q", true) },
 		"ChangeGroup": func() error {
 			return db.ChangeGroup(ctx, dibs.DefaultQueue, "g", func(*dibs.Group) error { return nil })
 		},

@@ -181,7 +181,7 @@ func (m *misuse) callOnce(on reflect.Value, name string) (err error) {
 // recognisable reports whether callers can recognise the error with errors.Is.
 func recognisable(err error) bool {
 	for _, e := range []error{
-		dibs.ErrInvalid, dibs.ErrClosed, dibs.ErrLeaseLost, dibs.ErrNotFound, dibs.ErrUnknownQueue, dibs.ErrUnknownSchedule,
+		dibs.ErrInvalid, dibs.ErrClosed, dibs.ErrLeaseLost, dibs.ErrNotFound, dibs.ErrUnknownQueue, dibs.ErrQueueInUse, dibs.ErrUnknownSchedule,
 		dibs.ErrUnavailable, context.Canceled, context.DeadlineExceeded, sql.ErrTxDone, errExpected,
 	} {
 		if errors.Is(err, e) {

@@ -163,6 +163,7 @@ func chapters() []chapter {
 		{name: "groups", cases: groupCases},
 		{name: "grouplimits", cases: groupLimitCases},
 		{name: "queues", cases: queueCases, raced: []string{"no claim that starts after a pause gets jobs", "settings changed together are all changed"}},
+		{name: "delete queue", cases: deleteQueueCases, raced: []string{"no job is lost that is enqueued while its queue is deleted"}},
 		{name: "concurrency", cases: concurrencyCases, races: true},
 		{name: "rates", cases: rateCases, raced: []string{"a first rate, set while claims go on, is not overtaken", "no window has more, whoever claims, fails and crashes", "no window of a group has more, whoever claims, fails and crashes"}},
 		{name: "unique", cases: uniqueCases, raced: []string{"of enqueuers at once one inserts and all learn the id", "crossing batches at once do not wait for each other for ever"}},

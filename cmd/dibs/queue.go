@@ -23,7 +23,8 @@ settings and show the result. They are stored in the database: every process fol
 a change at once. In the table, BACKOFF is the first and the longest delay, and KEEP how
 long completed, dead and cancelled jobs stay readable.
 
-A queue is made by its first job. To set one before that, add --create.`,
+A queue is made by its first job. To set one before that, add --create; 'dibs queue rm' deletes
+one that is no longer needed.`,
 		Example: `  dibs queue
   dibs queue emails --concurrency 20 --max-attempts 5 --keep-completed 1h
   dibs queue billing --create --concurrency 1          one job at a time, in order
@@ -54,6 +55,9 @@ A queue is made by its first job. To set one before that, add --create.`,
 		ValidArgsFunction: a.completeQueue,
 	}
 	c.addFlags(cmd)
+	rm := newQueueRmCmd(a)
+	rm.Flags().SortFlags = false
+	cmd.AddCommand(rm)
 	return cmd
 }
 

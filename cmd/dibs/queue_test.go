@@ -50,6 +50,25 @@ func TestQueueIsMadeOnlyWhenToldTo(t *testing.T) {
 	})
 }
 
+func TestQueuesAreDeleted(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("enqueue", "emails")
+		c.ok("queue", "old", "--create")
+		c.fails(exitNotFound, "", []string{"queue", "rm", "old", "olt"}, `unknown queue "olt"`)
+		c.fails(exitFailure, "", []string{"queue", "rm", "emails"}, "job 1 has not ended: cancel such jobs", "dibs cancel --queue emails --all", "--ended")
+		c.has(c.row(c.ok("queue", "rm", "old", "--json")), object{"deleted": "old"})
+		c.ok("cancel", "1")
+		c.fails(exitFailure, "", []string{"queue", "rm", "emails"}, "it keeps ended jobs, such as job 1")
+		if got := c.ok("queue", "rm", "emails", "--ended"); got != "deleted queue emails\n" {
+			c.t.Errorf("dibs queue rm writes %q", got)
+		}
+		c.fails(exitNotFound, "", []string{"queue", "rm", "emails"}, `unknown queue "emails"`)
+		c.fails(exitUsage, "", []string{"queue", "rm"}, "which queue?")
+		c.ok("enqueue", "emails")
+		c.has(c.row(c.ok("queue", "--json")), object{"name": "emails"})
+	})
+}
+
 func TestQueueSettingsOutOfRange(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.ok("enqueue", "q")

@@ -90,6 +90,10 @@ func (t shownTable) ChangeQueue(context.Context, string, func(*dibs.Queue) error
 	return dibs.Queue{}, t.cannot("its settings are in its mapping")
 }
 
+func (t shownTable) DeleteQueue(context.Context, string, bool) error {
+	return t.cannot("its mapping is its queue")
+}
+
 func (t shownTable) ChangeGroup(context.Context, string, string, func(*dibs.Group) error) error {
 	return t.cannot("its settings are in its mapping")
 }

@@ -26,6 +26,7 @@ func (p *Page) actions() map[string]action {
 		"/queues/{queue}/resume":    p.pauseQueue(false),
 		"/queues/{queue}/settings":  p.changeSettings,
 		"/queues/{queue}/groups":    p.changeGroup,
+		"/queues/{queue}/delete":    p.deleteQueue,
 		"/schedules/{name}/pause":   p.pauseSchedule(true),
 		"/schedules/{name}/resume":  p.pauseSchedule(false),
 		"/schedules/{name}/run-now": p.runSchedule,

@@ -33,6 +33,7 @@ type queueView struct {
 	Workers []dibs.WorkerInfo
 	Fields  []field
 	Admin   bool
+	Empty   bool         // it may be deleted
 	Changes []bulkChange // of many jobs
 }
 
@@ -66,6 +67,8 @@ func (p *Page) queue(r *request) (any, error) {
 	v.Alarms = append(v.Alarms, lateAlarms(now, r.who, func(queue string) bool { return queue == name })...)
 	if !now.table {
 		v.Fields = fieldsOf(all[i].Settings)
+		s := all[i].QueueStats
+		v.Empty = s.Waiting+s.Blocked+s.Running+s.Completed+s.Dead+s.Cancelled == 0
 		hour, err := p.hours.get(name, func() (hour []dibs.Minute, err error) {
 			err = p.Look(r.Request, func() error {
 				hour, err = p.DB.History(r.Context(), []string{name}, chartTime)

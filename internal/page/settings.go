@@ -167,6 +167,28 @@ func (p *Page) changeSettings(r *request) (to, done string, err error) {
 	return v.Back, fmt.Sprintf("Changed %s of the queue %s.", plural(len(v.Changes), "setting"), oneLine(name)), nil
 }
 
+type deleteView struct{ Queue string }
+
+// deleteQueue asks whether to delete a queue. Once that is confirmed it deletes it.
+func (p *Page) deleteQueue(r *request) (to, done string, err error) {
+	name := r.PathValue("queue")
+	if err := r.mayChange(name); err != nil {
+		return "", "", err
+	}
+	if _, err := p.queueNow(r, name); err != nil {
+		return "", "", err
+	}
+	if r.PostFormValue("sure") == "" {
+		p.write(r, http.StatusOK, "delete", deleteView{name})
+		return answered, "", nil
+	}
+	if err := p.DB.DeleteQueue(r.Context(), name, false); err != nil {
+		return "", "", err
+	}
+	p.audit(r, "delete", 1, "queue "+name)
+	return "/", "The queue " + oneLine(name) + " is deleted.", nil
+}
+
 // fillSettings changes a queue as a form says, and lists what differs then.
 func fillSettings(r *request, q *dibs.Queue) (changes []difference, err error) {
 	old := *q

@@ -26,7 +26,7 @@ var files embed.FS
 var templates = sync.OnceValue(func() map[string]*template.Template {
 	frame := template.Must(template.New("frame.html").Funcs(functions).ParseFS(files, "templates/frame.html", "templates/parts.html"))
 	list := map[string]*template.Template{}
-	for _, name := range []string{"overview", "queue", "job", "workers", "schedules", "failures", "bulk", "groups", "changes", "settings", "login", "keys", "problem"} {
+	for _, name := range []string{"overview", "queue", "job", "workers", "schedules", "failures", "bulk", "groups", "changes", "settings", "delete", "login", "keys", "problem"} {
 		list[name] = template.Must(template.Must(frame.Clone()).ParseFS(files, "templates/"+name+".html"))
 	}
 	return list
@@ -141,6 +141,8 @@ func problemOf(err error) (int, problemView) {
 		return http.StatusUnprocessableEntity, problemView{Title: "Not possible", Text: rule.Error()}
 	case errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue), errors.Is(err, dibs.ErrUnknownSchedule):
 		return http.StatusNotFound, problemView{Title: "Not found", Text: strings.TrimPrefix(err.Error(), "dibs: ")}
+	case errors.Is(err, dibs.ErrQueueInUse):
+		return http.StatusConflict, problemView{Title: "The queue is in use", Text: strings.TrimPrefix(err.Error(), dibs.ErrQueueInUse.Error()+": ") + "."}
 	case errors.Is(err, dibs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, problemView{Title: "The database does not answer", Text: "It may pass."}
 	case errors.Is(err, errors.ErrUnsupported):

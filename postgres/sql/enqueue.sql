@@ -39,7 +39,7 @@ with clock as materialized (
         or not exists (
             select
             from unnest($10::text[], $11::bigint[]) as k (name, version)
-            join dibs.queue q on q.name = any (array[k.name]) and q.version <> k.version
+            where not exists (select from dibs.queue q where q.name = k.name and q.version = k.version offset 0)
         )
     order by n.ord
     returning id, queue, gate, group_key

@@ -16,6 +16,6 @@ where current_setting('transaction_isolation') <> 'read committed'
     or not exists (
         select
         from unnest($2::text[], $3::bigint[]) as k (name, version)
-        join dibs.queue q on q.name = any (array[k.name]) and q.version <> k.version
+        where not exists (select from dibs.queue q where q.name = k.name and q.version = k.version offset 0)
     )
 having count(*) > 0

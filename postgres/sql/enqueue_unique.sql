@@ -48,7 +48,7 @@ with clock as materialized (
             or not exists (
                 select
                 from unnest($12::text[], $13::bigint[]) as k (name, version)
-                join dibs.queue q on q.name = any (array[k.name]) and q.version <> k.version
+                where not exists (select from dibs.queue q where q.name = k.name and q.version = k.version offset 0)
             )
         order by ord
     ) n

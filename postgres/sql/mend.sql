@@ -1,6 +1,7 @@
 -- Purpose: look at some live jobs, and mend those that SQL by hand has left in a state in
 --   which nobody would ever claim or expire them; and make what lacks in the table turn,
---   without which nobody claims from a queue.
+--   without which nobody claims from a queue; and note queues of theirs that have no settings,
+--   for new_queues.sql, as where an enqueue committed after delete_queue.sql.
 -- Parameters: $1 look at jobs with a greater id, $2 how many.
 -- Columns out: the last id that it has looked at, 0 if there were fewer than $2; how many
 --   rows it has mended; whether a group among them waits though it has free places, or holds
@@ -66,6 +67,14 @@ with looked as materialized (
         and not exists (select from dibs.turn t where t.queue = q.name offset 0)
     on conflict (queue) do nothing
     returning queue
+), new as (
+    insert into dibs.wake_list (queue, groups)
+    select l.queue, coalesce(array_agg(distinct l.group_key) filter (where l.group_key is not null), '{}')
+    from looked l
+    where l.queue <> '' and octet_length(l.queue) < 256
+        and not exists (select from dibs.queue q where q.name = l.queue offset 0)
+        and not exists (select from dibs.wake_list w where w.queue = l.queue offset 0)
+    group by l.queue
 ), grouped as (
     select distinct queue, group_key
     from looked

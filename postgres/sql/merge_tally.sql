@@ -6,7 +6,8 @@
 --   deleted and inserted as their sum in one statement, so every snapshot sees the same sums,
 --   and what it deletes no other merge adds to the history. Rows of transactions that commit
 --   later are merged the next time. Sums are taken modulo 1e18, and times that are yet to come are
---   left out: so one row with a time or a count that cannot be right stops no merge.
+--   left out: so one row with a time or a count that cannot be right stops no merge. Where all
+--   sums are zero, as for a queue that was deleted, no row is left.
 with clock as (
     select date_trunc('minute', statement_timestamp() - (interval '1 minute' * $2)) as kept_from
 ), old as (
@@ -32,6 +33,8 @@ with clock as (
         sum(cancelled) % 1e18
     from old
     group by queue
+    having coalesce(sum(waiting), 0) <> 0 or coalesce(sum(blocked), 0) <> 0 or coalesce(sum(running), 0) <> 0
+        or coalesce(sum(completed), 0) <> 0 or coalesce(sum(dead), 0) <> 0 or coalesce(sum(cancelled), 0) <> 0
     returning id
 ), added as (
     insert into dibs.history as h (minute, queue, enqueued, claimed, succeeded, failed, died, wait_us, run_us)

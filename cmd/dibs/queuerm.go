@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/spf13/cobra"
+)
+
+func newQueueRmCmd(a *app) *cobra.Command {
+	var ended bool
+	cmd := &cobra.Command{
+		Use:     "rm QUEUE... [flags]",
+		Aliases: []string{"delete", "remove"},
+		Short:   "Delete queues that nothing needs",
+		Long: `Delete queues with their settings and those of their groups. A queue stays while a job of it has
+not ended, a schedule enqueues into it, or a worker serves it; the error says which. So it does
+while it keeps ended jobs, or unique keys for a period: --ended deletes these first.
+
+If one of the queues is unknown, none is deleted; the first that is needed ends the command. A job
+that is enqueued later, or just now, makes its queue anew, with default settings.`,
+		Example: `  dibs queue rm imports-2025
+  dibs queue rm imports-2024 imports-2025 --ended`,
+		Args: asking("queue", "emails", 0),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				return a.removeQueues(cmd, db, names, ended)
+			})
+		},
+		ValidArgsFunction: a.completeQueues,
+	}
+	cmd.Flags().BoolVar(&ended, "ended", false, "delete ended jobs and what they have left first")
+	return cmd
+}
+
+func (a *app) removeQueues(cmd *cobra.Command, db dibs.Database, names []string, ended bool) error {
+	ctx := cmd.Context()
+	for _, name := range names {
+		if _, err := find(ctx, db, name, &change{}); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if err := db.DeleteQueue(ctx, name, ended); err != nil {
+			return queueInUse(err, name, ended)
+		}
+		a.noted(ctx, db, "delete", 1, withFlags(cmd, "queue "+name))
+		if a.json {
+			a.tell(map[string]string{"deleted": name})
+		} else {
+			a.say("deleted queue %s", printable(name))
+		}
+	}
+	return nil
+}
+
+// queueInUse adds to the error for a queue that is needed the commands that help.
+func queueInUse(err error, name string, ended bool) error {
+	if !errors.Is(err, dibs.ErrQueueInUse) {
+		return err
+	}
+	next := "see its jobs with 'dibs ls " + shellWord(name) + "', and end them with 'dibs cancel --queue " + shellWord(name) + " --all'"
+	if !ended {
+		next += "; --ended deletes those that have ended"
+	}
+	return &hintError{err, next}
+}

@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// DeleteQueue implements dibs.Admin.
+func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error {
+	if err := s.check(ctx, "delete queue"); err != nil {
+		return err
+	}
+	if err := checks.Name("queue", name); err != nil {
+		return err
+	}
+	uses, err := checks.UsersOfQueue(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if ended {
+		left := uses
+		if _, err := s.tryDeleteQueue(ctx, name, ended, true, &left); err != nil {
+			return err
+		}
+		left.Ended = 0
+		if err := left.InUse(name); err != nil {
+			return err
+		}
+		if _, err := s.Prune(ctx, name, "", 0); err != nil {
+			return err
+		}
+	}
+	deleted, err := s.tryDeleteQueue(ctx, name, ended, uses.InUse(name) != nil, &uses)
+	if err != nil {
+		return err
+	}
+	if err := uses.InUse(name); !deleted && err != nil {
+		return err
+	}
+	s.queues.drop(name)
+	return s.remakeIfUsed(ctx, name)
+}
+
+// tryDeleteQueue adds to uses what else needs the queue, and deletes it if nothing does, unless it is to keep it.
+func (s *Store) tryDeleteQueue(ctx context.Context, name string, ended, keep bool, uses *checks.QueueUses) (deleted bool, err error) {
+	found := false
+	err = s.upkeep.run(
+		ctx, waitBriefly,
+		step{sql: s.sql.get("lock_admit"), args: []any{s.admitKey(name)}},
+		step{sql: s.sql.get("delete_queue"), args: []any{name, ended, keep}, begin: func() { found, deleted = false, false }, row: func(scan func(...any) error) error {
+			var live, kept *int64
+			var key *string
+			var until pgtype.Timestamptz
+			err := scan(&deleted, &live, &kept, &key, &until)
+			found = true
+			uses.Live, uses.Ended, uses.Key, uses.KeyUntil = value(live), value(kept), value(key), utc(until)
+			return err
+		}},
+	)
+	if err == nil && !found {
+		return false, checks.UnknownQueue(name)
+	}
+	return deleted, classify("delete queue", err)
+}
+
+// value is what p points to, or zero.
+func value[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// remakeIfUsed makes a deleted queue anew if an enqueue committed just after the deletion had looked.
+func (s *Store) remakeIfUsed(ctx context.Context, name string) error {
+	var n newQueues
+	if err := s.upkeep.run(ctx, n.step(s, name)); err != nil {
+		return classify("delete queue", err)
+	}
+	if !slices.Contains(n.names, name) {
+		return nil
+	}
+	return n.make(ctx, s)
+}

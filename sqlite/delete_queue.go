@@ -1,0 +1,89 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// DeleteQueue deletes a queue that nothing needs: see dibs.Admin.
+func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error {
+	if err := checks.Name("queue", name); err != nil {
+		return err
+	}
+	users, err := checks.UsersOfQueue(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if ended {
+		left := users
+		if err := s.readUses(ctx, name, &left); err != nil {
+			return err
+		}
+		left.Ended, left.KeyUntil = 0, time.Time{}
+		if err := left.InUse(name); err != nil {
+			return err
+		}
+		for _, state := range finalStates { // in transactions of their own, as they may be many
+			if _, err := s.pruneAll(ctx, name, state, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return s.write(ctx, "delete queue", func(tx *session) error { return tx.deleteQueue(name, ended, users) })
+}
+
+// deleteQueue looks and deletes in one write transaction: an enqueue comes before it, and is found, or after it, and
+// makes the queue anew.
+func (s *session) deleteQueue(name string, ended bool, uses checks.QueueUses) error {
+	q, err := s.queue(name)
+	if err != nil {
+		return err
+	}
+	if q == nil {
+		return checks.UnknownQueue(name)
+	}
+	now, err := s.now()
+	if err != nil {
+		return err
+	}
+	if err := s.each("queue_uses", scanUses(&uses), name, now); err != nil {
+		return err
+	}
+	if ended {
+		uses.KeyUntil = time.Time{}
+	}
+	if err := uses.InUse(name); err != nil {
+		return err
+	}
+	if err := s.writeTally(); err != nil { // what was counted in this transaction goes, too
+		return err
+	}
+	for _, statement := range []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_keys", "drop_queue_tally"} {
+		if _, err := s.exec(statement, name); err != nil {
+			return err
+		}
+	}
+	delete(s.queues, name)
+	return nil
+}
+
+// readUses adds to uses what else needs a queue now, by the system's clock.
+func (s *Store) readUses(ctx context.Context, name string, uses *checks.QueueUses) error {
+	return wrap("delete queue", s.read(ctx, "queue_uses", scanUses(uses), name, time.Now().UnixMicro()))
+}
+
+func scanUses(uses *checks.QueueUses) func(*sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		var live, kept, until sql.NullInt64
+		var key sql.NullString
+		err := rows.Scan(&live, &kept, &key, &until)
+		uses.Live, uses.Ended, uses.Key = live.Int64, kept.Int64, key.String
+		if until.Valid {
+			uses.KeyUntil = time.UnixMicro(until.Int64)
+		}
+		return err
+	}
+}
