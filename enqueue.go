@@ -70,7 +70,7 @@ type NewJob struct {
 	// JSON in UTF-8 and is kept byte for byte. nil is the JSON null. It may have at most
 	// MaxDepth objects and arrays inside each other, as Metadata may.
 	Payload  any
-	Metadata json.RawMessage // a JSON object, for tags or trace context
+	Metadata json.RawMessage // a JSON object, for tags or trace context; names that begin with "dibs." are refused
 
 	Priority *int          // 0-32767, small first; nil: DefaultPriority
 	Delay    time.Duration // start at the earliest this long from now, on the database's clock

@@ -87,6 +87,7 @@ POST /v1/claim {"worker":"w","kinds":["a",7]}
 POST /v1/claim {"worker":"w","wait":"long"}
 POST /v1/jobs {"delay":1,"run_at":"2026-11-21T08:30:00Z"}
 POST /v1/jobs {"priority":40000}
+POST /v1/jobs/batch {"jobs":[{},{"metadata":{"dibs.tick":"2026-11-21T08:30:00Z"}}]}
 POST /v1/jobs/batch {}
 POST /v1/jobs/batch {"jobs":[{},{"priority":-1}]}
 POST /v1/jobs/batch {"jobs":[{},7]}

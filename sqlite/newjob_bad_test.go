@@ -64,6 +64,8 @@ var badColumns = []struct{ columns, values, want string }{
 	{"metadata", `'[1]'`, "metadata: must be a JSON object"},
 	{"metadata", `'null'`, "metadata: must be a JSON object"},
 	{"metadata", `'{"a":}'`, "metadata: is not valid JSON"},
+	{"metadata", `'{"dibs.schedule":"nightly"}'`, `metadata: must not have members whose names begin with "dibs.": only dibs writes those`},
+	{"metadata", `'{"a":"dibs.","Dibs.tick":"x"}'`, `metadata: must not have members whose names begin with "dibs.": only dibs writes those`},
 	{"metadata", `x'7b7d'`, "metadata: must be JSON as text"},
 	{"metadata", `'{"a":"' || printf('%016384d', 0) || '"}'`, "metadata: is over the limit of 16384 bytes"},
 	{"priority", `-1`, "priority: must be 0 to 32767"},

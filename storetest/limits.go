@@ -89,6 +89,8 @@ func badJobs(t *test) {
 		{"payload", dibs.NewJob{Kind: "k", Payload: strings.Repeat("p", dibs.MaxPayload)}},
 		{"metadata", dibs.NewJob{Kind: "k", Metadata: json.RawMessage(`[1]`)}},
 		{"metadata", dibs.NewJob{Kind: "k", Metadata: json.RawMessage(`{"a":}`)}},
+		{"metadata", dibs.NewJob{Kind: "k", Metadata: json.RawMessage(`{"dibs.schedule":"nightly"}`)}}, // it would pass for a schedule's job
+		{"metadata", dibs.NewJob{Kind: "k", Metadata: json.RawMessage(`{"a":1,"Dibs.Tick":"2026-01-02T03:04:05Z"}`)}},
 		{"metadata", dibs.NewJob{Kind: "k", Metadata: json.RawMessage(`{"a":"` + strings.Repeat("m", dibs.MaxMetadata) + `"}`)}},
 	}
 	for _, text := range badTexts {

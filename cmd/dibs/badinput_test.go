@@ -186,6 +186,7 @@ func badJobs() []badJob {
 		{[]string{"enqueue", "q", "--unique", "u", "--if-held", "push", "--delay-limit", "1h"}, `run_at: is missing: if_held "push" moves run_at on`},
 		{[]string{"enqueue", "q", "--unique", "u", "--if-held", "push", "--delay", "1s"}, "delay_limit: is missing"},
 		{[]string{"enqueue", "q", "--unique", "u", "--delay-limit", "1h"}, `delay_limit: needs if_held "replace" or "push"`},
+		{[]string{"enqueue", "q", "--metadata", `{"dibs.schedule":"x"}`}, `metadata: must not have members whose names begin with "dibs."`},
 		{[]string{"enqueue", "q", "--metadata", "[]"}, "metadata: must be a JSON object"},
 		{[]string{"enqueue", "q", "--metadata", `{"a":"` + strings.Repeat("x", 20_000) + `"}`}, "metadata: is 20008 bytes, the limit is 16384"},
 		{[]string{"claim", long}, "queue: is 10000 bytes, the limit is 255"},

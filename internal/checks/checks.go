@@ -101,7 +101,29 @@ func row(j *dibs.NewJob) (Row, error) {
 		r.Metadata = nil
 		return r, nil
 	}
-	return r, object("metadata", r.Metadata, dibs.MaxMetadata)
+	if err := object("metadata", r.Metadata, dibs.MaxMetadata); err != nil {
+		return r, err
+	}
+	return r, ownMembers("metadata", r.Metadata)
+}
+
+// ownMembers refuses an object with names that only the store may write: they say which schedule has enqueued a job. It
+// refuses them in any case of letters, and also where their letters are escaped.
+func ownMembers(field string, object []byte) error {
+	const ours = "dibs."
+	if !bytes.Contains(object, []byte(`\`)) && !bytes.Contains(bytes.ToLower(object), []byte(ours)) {
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(object, &members); err != nil {
+		return invalid(field, "is not a JSON object")
+	}
+	for name := range members {
+		if strings.HasPrefix(strings.ToLower(name), ours) {
+			return invalid(field, "must not have members whose names begin with %q: only dibs writes those", ours)
+		}
+	}
+	return nil
 }
 
 func payload(v any) ([]byte, error) {

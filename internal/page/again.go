@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 
@@ -32,8 +33,8 @@ func enqueueCommand(j *dibs.RawJob, attempts int) string {
 	if j.MaxAttempts != attempts {
 		flag("max-attempts", fmt.Sprint(j.MaxAttempts))
 	}
-	if len(j.Metadata) > 0 {
-		flag("metadata", plainJSON(j.Metadata))
+	if own := ownMetadata(j); len(own) > 0 {
+		flag("metadata", plainJSON(own))
 	}
 	payload := plainJSON(j.Payload)
 	if strings.HasPrefix(j.Queue, "-") || strings.HasPrefix(payload, "-") {
@@ -51,6 +52,23 @@ func enqueueCommand(j *dibs.RawJob, attempts int) string {
 		return ""
 	}
 	return text
+}
+
+// ownMetadata is a job's metadata without the members that name its schedule, which nobody may enqueue.
+func ownMetadata(j *dibs.RawJob) []byte {
+	if j.Schedule == "" {
+		return j.Metadata
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(j.Metadata, &members) != nil {
+		return j.Metadata
+	}
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return strings.HasPrefix(name, "dibs.") })
+	if len(members) == 0 {
+		return nil
+	}
+	own, _ := json.Marshal(members) // what was decoded can be encoded
+	return own
 }
 
 // plainJSON writes JSON in one line, without characters that control a terminal or turn the direction of text.

@@ -46,9 +46,6 @@ func checkAllBut(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (
 		return s, err
 	}
 	s.Queue, s.Payload, s.Metadata, s.Priority = row.Queue, json.RawMessage(row.Payload), row.Metadata, new(int(row.Priority))
-	if err := ownMetadata(s.Metadata); err != nil {
-		return s, err
-	}
 	s.Missed, s.Zone, s.Spec = cmp.Or(s.Missed, dibs.MissedOnce), cmp.Or(s.Zone, "UTC"), strings.TrimSpace(s.Spec)
 	s.Start, s.End = s.Start.UTC().Truncate(time.Microsecond), s.End.UTC().Truncate(time.Microsecond)
 	if s.Missed == dibs.MissedAll {
@@ -94,21 +91,6 @@ func samePayload(old *dibs.Schedule, row *checks.Row) bool {
 	}
 	raw, _ := old.Payload.(json.RawMessage) // Check has made it one
 	return bytes.Equal(raw, row.Payload)
-}
-
-// ownMetadata refuses members that only the store may add, in any case of letters: that is
-// how they are read.
-func ownMetadata(metadata []byte) error {
-	var members map[string]json.RawMessage
-	if len(metadata) > 0 && json.Unmarshal(metadata, &members) != nil {
-		return invalid("metadata", "is not a JSON object")
-	}
-	for name := range members {
-		if strings.HasPrefix(strings.ToLower(name), "dibs.") {
-			return invalid("metadata", "must not have the member %.100q: only the store adds those", name)
-		}
-	}
-	return nil
 }
 
 // ofSchedule names the field of an InvalidError as the schedule's.
@@ -242,6 +224,10 @@ func Owner(name string) error { return checks.Name("owner", name) }
 const (
 	scheduleMember = "dibs.schedule"
 	tickMember     = "dibs.tick"
+
+	// jobPrefix begins the metadata of each job of a schedule. Nobody else's begins with it: checks.Jobs and the SQL of
+	// the schemas refuse such members.
+	jobPrefix = `{"` + scheduleMember + `":`
 )
 
 // Job is the job of a schedule's tick, ready to be stored. A tick that is zero stands for a
@@ -283,7 +269,7 @@ func UnreadableOf(ctx context.Context, load func(ctx context.Context, names ...s
 func metadata(s *dibs.Schedule, tick time.Time) []byte {
 	var b bytes.Buffer
 	name, _ := json.Marshal(s.Name) // a string can be encoded
-	fmt.Fprintf(&b, "{%q:%s", scheduleMember, name)
+	fmt.Fprintf(&b, "%s%s", jobPrefix, name)
 	if !tick.IsZero() {
 		fmt.Fprintf(&b, ",%q:%q", tickMember, tick.UTC().Format(time.RFC3339Nano))
 	}
@@ -306,7 +292,7 @@ func Read(j *dibs.RawJob) {
 }
 
 func tickIn(metadata []byte) (schedule string, tick time.Time, ok bool) {
-	if len(metadata) == 0 || !bytes.Contains(metadata, []byte(`"dibs.`)) {
+	if !bytes.HasPrefix(metadata, []byte(jobPrefix)) {
 		return "", time.Time{}, false
 	}
 	var members struct {

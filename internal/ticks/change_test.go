@@ -30,7 +30,7 @@ func TestAJobKnowsItsTick(t *testing.T) {
 			t.Errorf("run by hand: %s was read as %q, %v", byHand.Metadata, byHand.Schedule, byHand.Tick)
 		}
 	}
-	for _, other := range []string{`{"dibs.other":1}`, `{"a":"dibs.schedule"}`, `{"dibs.schedule":5}`, `"dibs.`, `{"x":{"dibs.schedule":"n"}}`} {
+	for _, other := range []string{`{"dibs.other":1}`, `{"a":"dibs.schedule"}`, `{"dibs.schedule":5}`, `"dibs.`, `{"x":{"dibs.schedule":"n"}}`, `{"a":1,"dibs.schedule":"n"}`, `{"dibs.\u0073chedule":"n"}`} {
 		j := dibs.RawJob{Metadata: json.RawMessage(other)}
 		if Read(&j); j.Schedule != "" {
 			t.Errorf("%s was taken for the metadata of a schedule's job", other)

@@ -248,6 +248,12 @@ begin
     elsif octet_length(j.metadata) > 2000 then
         perform dibs.check_depth(place || 'metadata', j.metadata);
     end if;
+    if strpos(lower(j.metadata), '"dibs.') > 0 and exists (
+        -- Escapes stay as they are: some cannot be read.
+        select from json_object_keys(replace(j.metadata, E'\\u', E'\\\\u')::json) as k (name) where lower(left(k.name, 5)) = 'dibs.'
+    ) then
+        perform dibs.refuse(place || 'metadata', 'must not have members whose names begin with "dibs.": only dibs writes those');
+    end if;
 end
 $$;
 

@@ -534,6 +534,8 @@ begin
       then raise(abort, 'metadata: is not valid JSON')
     when new.metadata <> '' and json_type(new.metadata) <> 'object'
       then raise(abort, 'metadata: must be a JSON object')
+    when instr(lower(new.metadata), '"dibs.') > 0 and exists (select 1 from json_each(new.metadata) m where lower(substr(m.key, 1, 5)) = 'dibs.')
+      then raise(abort, 'metadata: must not have members whose names begin with "dibs.": only dibs writes those')
   end;
 
   -- As clock.sql. SQLite's clock counts milliseconds.
