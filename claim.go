@@ -120,7 +120,7 @@ func (r *run) claimed(a answer[found]) {
 		r.onError(callName(q), a.err)
 		if r.hopeless(a.err) {
 			r.fatal = a.err
-			r.stopClaiming(now)
+			r.stopClaiming(now, r.fatal)
 		}
 		return
 	}

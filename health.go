@@ -54,7 +54,7 @@ func (w *Worker) StopNow() {
 	for _, r := range w.running() {
 		go func() {
 			select {
-			case r.asked <- r.hurry:
+			case r.asked <- func() { r.hurry(errors.New("StopNow was called")) }:
 			case <-r.over:
 			}
 		}()

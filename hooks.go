@@ -107,8 +107,10 @@ func (r *run) onStart() {
 	r.log(slog.LevelInfo, "worker started", attrs...)
 }
 
-func (r *run) onStop() {
-	r.log(slog.LevelInfo, "worker stopping", slog.Int("running", len(r.running)), slog.Duration("wait", r.ShutdownWait))
+// onStop logs why the worker stops: the cause of the end of a context of signal.NotifyContext
+// names the signal.
+func (r *run) onStop(reason error) {
+	r.log(slog.LevelInfo, "worker stopping", slog.String("reason", reason.Error()), slog.Int("running", len(r.running)), slog.Duration("wait", r.ShutdownWait))
 }
 
 // onStopped logs how many attempts the worker has made, by how they ended.

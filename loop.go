@@ -48,7 +48,7 @@ func (r *run) loop(ctx context.Context) error {
 		now = time.Now()
 		if ctx.Err() != nil { // select may have taken another event
 			end = nil
-			r.stopClaiming(now)
+			r.stopClaiming(now, context.Cause(ctx))
 		}
 		next := earliest(r.stop(now), r.startAhead(now), r.finish(now), r.claim(now), r.extend(now), r.sweep(now), r.register(now))
 		if r.stopped() {

@@ -26,17 +26,17 @@ const (
 )
 
 // stopClaiming begins the shutdown.
-func (r *run) stopClaiming(now time.Time) {
+func (r *run) stopClaiming(now time.Time, reason error) {
 	if r.stage == working {
 		r.stage, r.stageEnd = waiting, now.Add(max(r.ShutdownWait, 0))
-		r.onStop()
+		r.onStop(reason)
 	}
 }
 
 // hurry begins the shutdown, and has it wait no longer.
-func (r *run) hurry() {
+func (r *run) hurry(reason error) {
 	now := time.Now()
-	r.stopClaiming(now)
+	r.stopClaiming(now, reason)
 	if r.stage == waiting {
 		r.stageEnd = now
 	}
@@ -46,7 +46,7 @@ func (r *run) hurry() {
 // cannot be written any more.
 func (r *run) storeClosed(err error) {
 	r.closed, r.fatal = true, err
-	r.hurry()
+	r.hurry(err)
 }
 
 // stop moves the shutdown on when a stage has lasted long enough.

@@ -44,7 +44,7 @@ func connect[T interface{ Close() error }](ctx context.Context, w waiting, openO
 		select {
 		case <-time.After(time.Duration(float64(wait) * (0.5 + rand.Float64()))): // random, so that not all workers retry at the same moment
 		case <-ctx.Done():
-			w.log.Info("stopped before the database could be used")
+			w.log.Info("stopped before the database could be used", "reason", context.Cause(ctx).Error())
 			return nil
 		}
 	}

@@ -168,12 +168,12 @@ func (a *app) serve(cmd *cobra.Command, f *serveFlags) error {
 		web := api.HTTPServer()
 		web.TLSConfig = config
 		a.sayServing(f, listener.Addr(), tokens != nil)
-		return a.serveUntil(ctx, f, web, listener, api)
+		return a.serveUntil(ctx, f, log, web, listener, api)
 	})
 }
 
 // serveUntil serves until ctx ends, and then until the requests in progress have been answered.
-func (a *app) serveUntil(ctx context.Context, f *serveFlags, web *http.Server, listener net.Listener, api *server.Server) error {
+func (a *app) serveUntil(ctx context.Context, f *serveFlags, log *slog.Logger, web *http.Server, listener net.Listener, api *server.Server) error {
 	now, stopNow := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopNow()
 	forced := make(chan struct{})
@@ -194,6 +194,7 @@ func (a *app) serveUntil(ctx context.Context, f *serveFlags, web *http.Server, l
 		return errors.Join(err, api.Close())
 	case <-ctx.Done():
 	}
+	log.Info("server stopping", "reason", context.Cause(ctx).Error(), "wait", time.Duration(f.shutdown))
 	wait, cancel := context.WithTimeout(now, time.Duration(f.shutdown))
 	defer cancel()
 	web.RegisterOnShutdown(func() { _ = api.Close() }) // it returns no error; those who wait are answered

@@ -44,7 +44,14 @@ type serving struct {
 // serveProcess starts dibs serve, and reads where it listens.
 func (c *cli) serveProcess(env []string, args ...string) *serving {
 	c.t.Helper()
+	return c.serveProcessBy(func(*testing.T, *exec.Cmd) {}, env, args...)
+}
+
+// serveProcessBy is serveProcess, with a change of how it is started.
+func (c *cli) serveProcessBy(change func(*testing.T, *exec.Cmd), env []string, args ...string) *serving {
+	c.t.Helper()
 	cmd := c.command(append([]string{"serve", "--json", "-v"}, args...)...)
+	change(c.t, cmd)
 	cmd.Env = append(cmd.Env, env...)
 	s := &serving{t: c.t, cmd: cmd, log: &guardedBuffer{}}
 	cmd.Stderr = s.log

@@ -312,10 +312,10 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 	h.worker.Store(w)
 	f.warnOfQueues(ctx, db, p.log)
 	if f.untilEmpty {
-		var stop context.CancelFunc
-		ctx, stop = context.WithCancel(ctx)
-		defer stop()
-		go untilEmpty(ctx, db, f, stop)
+		var stop context.CancelCauseFunc
+		ctx, stop = context.WithCancelCause(ctx)
+		defer stop(nil)
+		go untilEmpty(ctx, db, f, func() { stop(errors.New("no such job is left")) })
 	}
 	err := w.Run(ctx)
 	h.ended.Store(true)

@@ -23,7 +23,14 @@ type process struct {
 
 func (c *cli) process(args ...string) *process {
 	c.t.Helper()
+	return c.processBy(func(*testing.T, *exec.Cmd) {}, args...)
+}
+
+// processBy is process, with a change of how it is started.
+func (c *cli) processBy(change func(*testing.T, *exec.Cmd), args ...string) *process {
+	c.t.Helper()
 	p := &process{c: c, cmd: c.command(append([]string{"work"}, args...)...), log: make(chan string, 100)}
+	change(c.t, p.cmd)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		c.t.Fatal(err)

@@ -20,12 +20,22 @@ import (
 // errSecondSignal is why a process did not wait for what it had begun.
 var errSecondSignal = errors.New("stopped by a second signal")
 
-// secondSignal calls stop at the second SIGINT, SIGTERM or SIGHUP, in a goroutine that ends with
+// endingSignals are the signals that end dibs. A process that was started with SIGHUP ignored, as
+// nohup does, goes on ignoring it: to listen for the signal would undo that.
+func endingSignals() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
+}
+
+// secondSignal calls stop at the second of the signals that end dibs, in a goroutine that ends with
 // ctx. The first one ends the command's context. Some programs signal a process and then its
 // group, as timeout(1) does: the same signal within half a second counts as one.
 func secondSignal(ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, endingSignals()...)
 	go func() {
 		defer signal.Stop(signals)
 		var last os.Signal
