@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
@@ -105,6 +107,10 @@ func (r *run) onStart() {
 		attrs = append(attrs, slog.Any("kinds", r.kinds))
 	}
 	r.log(slog.LevelInfo, "worker started", attrs...)
+	elsewhere := r.unserved() // another worker may serve these queues
+	for _, queue := range slices.Sorted(maps.Keys(elsewhere)) {
+		r.log(slog.LevelWarn, "jobs of these kinds go to a queue that this worker does not serve", slog.String("kind_queue", queue), slog.Any("kinds", elsewhere[queue]))
+	}
 }
 
 // onStop logs why the worker stops: the cause of the end of a context of signal.NotifyContext

@@ -9,7 +9,9 @@ import (
 
 // KindOptions are settings of one kind of job. Zero fields change nothing.
 type KindOptions struct {
-	// Queue is where [Kind.New] puts its jobs; default DefaultQueue.
+	// Queue is where [Kind.New] puts its jobs; default DefaultQueue. A worker with a handler of
+	// the kind that does not serve this queue logs a warning; if it serves the queue of none of
+	// its kinds, Run returns an error.
 	Queue string
 	// MaxAttempts is how many counted attempts a job of the kind has. A worker ends a job as
 	// dead after so many, even if it was enqueued with more.

@@ -3,8 +3,10 @@ package dibs
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -56,6 +58,32 @@ func (w *Worker) checkQueues() error {
 		seen[q.Name] = true
 	}
 	return nil
+}
+
+// checkKinds refuses a worker that serves none of the queues to which the jobs of its kinds go.
+func (w *Worker) checkKinds() error {
+	elsewhere, n := w.unserved(), 0
+	var where []string
+	for _, queue := range slices.Sorted(maps.Keys(elsewhere)) {
+		n += len(elsewhere[queue])
+		where = append(where, fmt.Sprintf("of kind %q to %q", elsewhere[queue][0], queue))
+	}
+	if n == 0 || n < len(w.handlers) {
+		return nil
+	}
+	return &InvalidError{"worker.queue", fmt.Sprintf("is %q, but the jobs of all its kinds go to other queues: %s; name these queues", w.Queues[0].Name, strings.Join(where[:min(len(where), 3)], ", "))}
+}
+
+// unserved are the kinds whose options name a queue that the worker does not serve, by that queue.
+func (w *Worker) unserved() map[string][]string {
+	kinds := make(map[string][]string)
+	for _, kind := range slices.Sorted(maps.Keys(w.handlers)) {
+		queue := w.handlers[kind].Queue
+		if queue != "" && !slices.ContainsFunc(w.Queues, func(q WorkQueue) bool { return q.Name == queue }) {
+			kinds[queue] = append(kinds[queue], kind)
+		}
+	}
+	return kinds
 }
 
 // feed is a queue of a running worker. The worker claims from one at a time.

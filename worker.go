@@ -153,6 +153,8 @@ func (w *Worker) complete(ctx context.Context) (Worker, error) {
 		return c, &InvalidError{"worker", "has no handlers; register them with dibs.Handle before Run"}
 	case len(c.handlers) > maxKinds && c.handlers[""] == nil:
 		return c, &InvalidError{"worker", fmt.Sprintf("has handlers for %d kinds, the limit is %d; use HandleRaw with kind \"\"", len(c.handlers), maxKinds)}
+	case c.checkKinds() != nil:
+		return c, c.checkKinds()
 	case c.Concurrency < 1 || c.Concurrency > maxConcurrency:
 		return c, &InvalidError{"worker.concurrency", fmt.Sprintf("must be 1 to %d, got %d", maxConcurrency, c.Concurrency)}
 	case c.Lease != 0 && (c.Lease < MinLease || c.Lease > MaxLease):

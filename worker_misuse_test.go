@@ -261,3 +261,43 @@ func TestOneWorkerMayRunTwice(t *testing.T) {
 	stopped(t, second)
 	stopped(t, run(t, w)) // the second run
 }
+
+// A kind's jobs go to the queue that its options name. A worker that does not serve that queue
+// would leave them there for ever, without a word.
+func TestAWorkerOfAnotherQueueThanThatOfItsKindsSaysSo(t *testing.T) {
+	needs.Race(t)
+	virtualTime(t, func(t *testing.T, m *memory) {
+		nothing := func(context.Context, *dibs.Job[int]) error { return nil }
+		kinds := func(w *dibs.Worker, queues ...string) (*dibs.Worker, *panicking) {
+			log := &panicking{}
+			w.Store, w.Hooks.Log = m, slog.New(slog.NewTextHandler(log, nil))
+			for _, queue := range queues {
+				dibs.NewKind[int]("kind of "+queue, dibs.KindOptions{Queue: queue}).Handle(w, nothing)
+			}
+			return w, log
+		}
+		never, _ := kinds(&dibs.Worker{}, "mails", "reports")
+		var invalid *dibs.InvalidError
+		err := never.Run(t.Context())
+		if !errors.As(err, &invalid) || invalid.Field != "worker.queue" {
+			t.Fatalf("a worker that none of its kinds can reach: %v", err)
+		}
+		for _, word := range []string{`"default"`, `"kind of mails"`, `"mails"`, `"kind of reports"`, `"reports"`} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("the error lacks %s: %v", word, err)
+			}
+		}
+		some, log := kinds(&dibs.Worker{Queue: "mails"}, "mails", "reports")
+		stopped(t, run(t, some))
+		if !log.says(`does not serve" kind_queue=reports kinds="[kind of reports]" queue=mails`) || log.says("kind_queue=mails") {
+			t.Errorf("the log of a worker that serves one of two: %s", log.logged)
+		}
+		all, log := kinds(&dibs.Worker{Queues: []dibs.WorkQueue{{Name: "mails"}, {Name: "reports"}}}, "mails", "reports")
+		stopped(t, run(t, all))
+		anywhere, more := kinds(&dibs.Worker{}, "")
+		stopped(t, run(t, anywhere))
+		if log.says("does not serve") || more.says("does not serve") {
+			t.Errorf("the logs of workers of all queues: %s %s", log.logged, more.logged)
+		}
+	})
+}
