@@ -38,6 +38,7 @@ type app struct {
 	conns           int    // number of connections to PostgreSQL; 0: the default
 
 	adopted *adoptedTable // open adopted table; nil: dibs' own tables
+	newFile bool          // open has made the SQLite file
 
 	running bool // the arguments are valid, so a failure is no usage error
 }
@@ -137,7 +138,11 @@ type jobReader interface {
 
 // open opens dibs' own tables, and creates a missing SQLite file.
 func (a *app) open(ctx context.Context) (dibs.Database, error) {
-	return open.Database(ctx, a.dbURL(), a.options())
+	path, _, err := open.Place(a.dbURL())
+	missing := err == nil && path != "" && !hasContent(path)
+	db, err := open.Database(ctx, a.dbURL(), a.options())
+	a.newFile = missing && err == nil
+	return db, err
 }
 
 // openExisting opens dibs' own tables for verbs that make no sense in an empty database.

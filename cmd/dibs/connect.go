@@ -50,6 +50,16 @@ func connect[T interface{ Close() error }](ctx context.Context, w waiting, openO
 	}
 }
 
+// logDatabase names the database, which may not be the one that was meant: a worker would wait
+// for ever in an empty one.
+func (a *app) logDatabase(log *slog.Logger) {
+	text := "opened the database"
+	if a.newFile {
+		text = "made a new database"
+	}
+	log.Info(text, "database", open.Absolute(a.dbURL()).String())
+}
+
 // hint is the advice of an error, for the log.
 func hint(err error) []any {
 	var e *open.Error

@@ -33,10 +33,10 @@ type enqueueFlags struct {
 func newEnqueueCmd(a *app) *cobra.Command {
 	var f enqueueFlags
 	cmd := &cobra.Command{
-		Use:   "enqueue [QUEUE [PAYLOAD]] [flags]",
+		Use:   "enqueue QUEUE [PAYLOAD] [flags]",
 		Short: "Add one job, or many from a file",
 		Long: `Add one job with the given payload, which is JSON ("-" reads it from stdin, none is
-null), to a queue ("default" if none is named). Or add many, from --file or stdin:
+null), to a queue. Or add many, from --file or stdin:
 
   --lines   each line is the payload of one job, as a JSON string
   --jsonl   each line is JSON: the payload of one job
@@ -49,7 +49,8 @@ null), to a queue ("default" if none is named). Or add many, from --file or stdi
             @unique_for @unique_window @if_held @delay_limit @max_attempts @metadata.
             Where they are empty, flags and defaults count.
 
-Blank lines are skipped. Flags hold for every job that does not say otherwise. The
+Blank lines are skipped. Flags and QUEUE hold for every job that does not say otherwise. With
+--jobs and --csv, QUEUE may be left out; jobs that name none then go to the queue "default". The
 kind of a job, unless given, is the name of its queue.
 
 Without a payload and without a format, anything on stdin is an error. A pipe is waited
@@ -145,6 +146,8 @@ func (f *enqueueFlags) read(cmd *cobra.Command, args []string) (format, error) {
 	f.job.UniqueFor, f.job.DelayLimit = time.Duration(f.period), time.Duration(f.limit)
 	form := f.form()
 	switch {
+	case len(args) == 0 && form != formatJobs && form != formatCSV && (form != "" || f.file == ""):
+		return "", usagef(cmd, `which queue? write for example: %s emails '{"to":"ann"}'`, cmd.CommandPath())
 	case form == "" && f.file != "":
 		return "", usagef(cmd, "which format has %s? give --lines, --jsonl, --jobs or --csv", f.file)
 	case form != "" && f.file == "" && len(args) == 1 && formatOf(args[0]) != "" && isFile(args[0]):

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"testing"
 )
@@ -31,13 +34,29 @@ func TestEnqueueOneJob(t *testing.T) {
 		if j["run_at"].(string) <= j["created_at"].(string) {
 			c.t.Errorf("a delay of 1h gives run_at %v, created_at %v", j["run_at"], j["created_at"])
 		}
-		c.ok("enqueue", "--run-at", "2036-12-31T23:59:00Z")
-		c.has(c.job(3), object{"queue": "default", "kind": "default", "payload": nil, "run_at": "2036-12-31T23:59:00Z"})
+		c.ok("enqueue", "reports", "--run-at", "2036-12-31T23:59:00Z")
+		c.has(c.job(3), object{"queue": "reports", "kind": "reports", "payload": nil, "run_at": "2036-12-31T23:59:00Z"})
 		c.has(c.row(c.feed(" {\n} ", "enqueue", "emails", "-", "--json")), object{"id": 4})
 		if got := c.ok("show", "4", "--payload"); got != " {\n} " {
 			c.t.Errorf("the payload from stdin comes back as %q", got)
 		}
 	})
+}
+
+// The command by itself is a question, not a job for the queue default.
+func TestEnqueueNeedsAQueue(t *testing.T) {
+	c := onSQLite(t)
+	for _, args := range [][]string{{"enqueue"}, {"enqueue", "--delay", "1h"}, {"enqueue", "--lines"}, {"enqueue", "--jsonl"}} {
+		c.fails(exitUsage, "1\n", args, "which queue? write for example: dibs enqueue emails")
+	}
+	if _, err := os.Stat(strings.TrimPrefix(c.db, "sqlite:")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a command without a queue makes the database: %v", err)
+	}
+	c.feed(`{"queue":"a"}`+"\n", "enqueue", "--jobs")
+	c.feed("@queue,x\nb,1\n", "enqueue", "--csv")
+	c.ok("enqueue", "--file", c.write("jobs.csv", "@queue,x\nb,1\n"))
+	c.has(c.stats("a"), object{"waiting": 1})
+	c.has(c.stats("b"), object{"waiting": 2})
 }
 
 func TestEnqueueAUniqueKeyOnce(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -82,8 +83,8 @@ func TestAnotherProgramsHalfWrittenFileIsRefused(t *testing.T) {
 	}
 	for _, path := range []string{left, link} {
 		c := &cli{t: t, db: "sqlite:" + path}
-		for _, verb := range []string{"stats", "claim", "ls", "enqueue"} {
-			c.fails(exitSchema, "", []string{verb}, path, "dibs migrate")
+		for _, verb := range []string{"stats", "claim", "ls", "enqueue q"} {
+			c.fails(exitSchema, "", strings.Fields(verb), path, "dibs migrate")
 			for end, was := range before {
 				if is, err := os.ReadFile(left + end); err != nil || !bytes.Equal(is, was) {
 					t.Errorf("%s has changed %s%s: %v", verb, left, end, err)

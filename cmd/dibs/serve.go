@@ -160,6 +160,7 @@ func (a *app) serve(cmd *cobra.Command, f *serveFlags) error {
 	a.conns = f.pool
 	return connect(ctx, waiting{log: log, notListening: true}, a.openToServe, func(db dibs.Database) error {
 		setLog(db, log)
+		a.logDatabase(log)
 		db, err := metrics.Observe(registry, db)
 		if err != nil {
 			return err

@@ -273,6 +273,7 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 	defer p.close()
 	p.log = a.logger(f.verbose)
 	setLog(db, p.log)
+	a.logDatabase(p.log)
 	if p.table, _ = db.(*adoptedTable); p.table != nil {
 		go watchStuck(now, p.table, p.log)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/internal/needs"
+	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // patience is the time limit for steps that should take no time.
@@ -379,4 +381,33 @@ func TestWorkKillsWhatProgramsLeaveBehind(t *testing.T) {
 		c.end(w)
 		c.has(c.job(1), object{"state": "completed", "result": "result"})
 	})
+}
+
+// A path that is misspelt, or another folder, makes another database: the log names it.
+func TestWorkNamesItsDatabaseAndSaysWhenItIsNew(t *testing.T) {
+	c := onSQLite(t)
+	work := func() string { return c.run("", "work", "q", "--until-empty", "--", "true").err }
+	if got := work(); !strings.Contains(got, `msg="made a new database" database=`+c.db+"\n") {
+		t.Errorf("the log of the first worker: %s", got)
+	}
+	if got := work(); !strings.Contains(got, `msg="opened the database" database=`+c.db+"\n") || strings.Contains(got, "new database") {
+		t.Errorf("the log of the second worker: %s", got)
+	}
+}
+
+func TestWorkNamesItsDatabaseWithoutThePassword(t *testing.T) {
+	t.Parallel()
+	c := &cli{t: t, db: pgtest.Filled(t, "migrated", migrated)}
+	u, err := url.Parse(c.db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, has := u.User.Password()
+	if !has {
+		secret = u.Query().Get("password")
+	}
+	got := c.run("", "work", "q", "--until-empty", "--", "true").err
+	if !strings.Contains(got, `msg="opened the database" database=`) || secret == "" || strings.Contains(got, secret) {
+		t.Errorf("the log: %s", got)
+	}
 }
