@@ -1,11 +1,11 @@
 # make help prints what stands here before each target. All of it needs Go alone, but for test,
 # night, torture, soak, bench and postgres, which find or install PostgreSQL.
-.PHONY: check test night help demo picture screenshots torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck fuzz portable workflows vulnerabilities
+.PHONY: check test night help demo picture screenshots torture soak bench postgres fmt lint quick gofumpt vet analyze unused fuzz portable workflows vulnerabilities
 
 tool := go tool -modfile=tools/go.mod
 
-# fast, before each commit: the linters, and the tests on SQLite
-check: lint
+# fast, before each commit: the linters whose findings Go's cache keeps, and the tests on SQLite
+check: quick
 	@echo '== tests on SQLite'
 	. scripts/memory.sh && go test -short -vet=off -parallel 8 -timeout 30m ./...
 
@@ -68,7 +68,9 @@ vulnerabilities:
 
 # format, vet, staticcheck, errorlint and errcheck, with memory for twice the speed
 lint: export GOGC := 400
-lint: gofumpt vet staticcheck errorlint errcheck
+lint: quick unused
+
+quick: gofumpt vet analyze
 
 gofumpt:
 	@echo '== gofumpt'
@@ -78,17 +80,14 @@ vet:
 	@echo '== vet'
 	@go vet ./...
 
-staticcheck:
-	@echo '== staticcheck'
-	@$(tool) staticcheck ./...
+analyze:
+	@echo '== staticcheck, errorlint, errcheck'
+	@go build -C tools -o ../.tools/lint ./lint
+	@go vet -vettool=$(CURDIR)/.tools/lint -errcheck.exclude=$(CURDIR)/tools/errcheck.txt ./...
 
-errorlint:
-	@echo '== errorlint'
-	@$(tool) go-errorlint ./...
-
-errcheck:
-	@echo '== errcheck'
-	@scripts/errcheck.sh
+unused:
+	@echo '== unused code'
+	@$(tool) staticcheck -checks U1000 ./...
 
 # format all of it
 fmt:

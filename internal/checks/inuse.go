@@ -22,7 +22,8 @@ type QueueUses struct {
 func UsersOfQueue(ctx context.Context, db interface {
 	Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error)
 	Workers(ctx context.Context) ([]dibs.WorkerInfo, error)
-}, name string) (u QueueUses, err error) {
+}, name string,
+) (u QueueUses, err error) {
 	schedules, err := db.Schedules(ctx)
 	if err != nil {
 		return u, err
