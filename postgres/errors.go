@@ -44,57 +44,22 @@ func classify(op string, err error) error {
 	return checks.Failed(op, err)
 }
 
-// notConnected is an error of pgx about a connection that was not made, in one sentence: pgx lists each address that it has tried,
-// also twice, one a line.
-type notConnected struct {
-	to    string
-	cause error
-	err   error
-}
-
-func (e *notConnected) Error() string { return fmt.Sprintf("no connection to %s: %v", e.to, e.cause) }
-func (e *notConnected) Unwrap() error { return e.err }
-
 // inOneSentence names the server and the first cause, where a connection was not made.
 func inOneSentence(err error) error {
 	var connect *pgconn.ConnectError
-	if !errors.As(err, &connect) || connect.Config == nil || errors.As(err, new(*notConnected)) {
+	if !errors.As(err, &connect) || connect.Config == nil {
 		return err
 	}
-	e := &notConnected{to: net.JoinHostPort(connect.Config.Host, strconv.Itoa(int(connect.Config.Port))), cause: first(errors.Unwrap(connect)), err: err}
-	if n := len(hosts(connect.Config)); n > 1 {
-		e.to += fmt.Sprintf(" and %d more", n-1)
-	}
-	var refused *pgconn.PgError
-	var network *net.OpError
-	var name *net.DNSError
-	switch {
-	case errors.As(err, &refused):
-		e.cause = refused
-	case errors.As(err, &name):
-		e.cause = name
-	case errors.As(err, &network):
-		e.cause = network.Err
-	case errors.Is(err, context.DeadlineExceeded):
-		e.cause = context.DeadlineExceeded
-	}
-	return e
-}
-
-// first is the first of errors that were joined.
-func first(err error) error {
-	var all interface{ Unwrap() []error }
-	if errors.As(err, &all) && len(all.Unwrap()) > 0 {
-		return first(all.Unwrap()[0])
-	}
-	return err
+	return checks.NotConnected(err, hosts(connect.Config)...)
 }
 
 // hosts are the servers of a URL; pgx has one more entry for each way to try one.
-func hosts(c *pgconn.Config) map[string]bool {
-	all := map[string]bool{net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))): true}
+func hosts(c *pgconn.Config) []string {
+	all := []string{net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))}
 	for _, f := range c.Fallbacks {
-		all[net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port)))] = true
+		if host := net.JoinHostPort(f.Host, strconv.Itoa(int(f.Port))); !slices.Contains(all, host) {
+			all = append(all, host)
+		}
 	}
 	return all
 }

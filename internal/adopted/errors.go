@@ -48,6 +48,7 @@ func Classify(op string, err error) error {
 			return err
 		}
 	}
+	err = checks.Connecting(err)
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case unavailable(err):
