@@ -86,6 +86,19 @@ func (s *Store) StopInLine() (goOn func()) {
 	return s.turn.line.leave
 }
 
+// Tries has a transaction wait for its turn beside a process that holds the file's write lock, until it has tried that
+// lock n times.
+func (s *Store) Tries(ctx context.Context, n int, locked error) error {
+	_, err := s.turn.begin(ctx, time.Hour, func() error {
+		if n--; n > 0 {
+			return locked
+		}
+		return nil
+	})
+	s.turn.line.leave()
+	return err
+}
+
 // CountStatements counts what a sweep runs, and what a look for due jobs in these queues runs.
 func (s *Store) CountStatements(ctx context.Context, queues []string) (sweep, due int, err error) {
 	err = s.writer.call(ctx, func(tx *session) error {

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -113,6 +114,74 @@ func TestTheFirstInLineMayNeverWrite(t *testing.T) {
 	waitUntil(t, func() bool { return !s.InLine() })
 	if <-enqueued(t, stopped) == 0 || <-enqueued(t, s) == 0 {
 		t.Error("nobody writes after that")
+	}
+}
+
+// Behind a process that was stopped at the head of the line, one that has waited for long tries the file's lock every
+// 40 ms: another that is busy leaves gaps, and would be met in one only by chance if the tries were a second apart.
+func TestBehindAStoppedProcessTheLockIsTriedOften(t *testing.T) {
+	needs.Race(t)
+	needs.Long(t)
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	stopped, s := openAt(t, path, sqlite.Options{}), openAt(t, path, sqlite.Options{})
+	defer stopped.StopInLine()()
+	s.WaitInLine(time.Millisecond)
+	began := time.Now()
+	if err := s.Tries(t.Context(), 40, lockedBy(t, path)); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 15*time.Second { // a second apart, it would take 20 s at least
+		t.Errorf("40 tries took %v", took)
+	}
+}
+
+// lockedBy is the error of SQLite for a file whose write lock another connection holds.
+func lockedBy(t *testing.T, path string) error {
+	t.Helper()
+	raw := func() *sql.DB {
+		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(0)&_txlock=immediate")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	tx, err := raw().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // it has written nothing
+	_, err = raw().BeginTx(t.Context(), nil)
+	if err == nil {
+		t.Fatal("two transactions write at a time")
+	}
+	return err
+}
+
+// However long a process would wait in line, it waits no longer than BusyTimeout: the line is no lock.
+func TestTheLineDoesNotExceedBusyTimeout(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	stopped, s := openAt(t, path, sqlite.Options{}), openAt(t, path, sqlite.Options{BusyTimeout: 50 * time.Millisecond})
+	s.WaitInLine(time.Hour)
+	defer stopped.StopInLine()()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := s.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}}); err != nil {
+		t.Fatalf("behind a process that does not write: %v", err)
+	}
+	holder := openAt(t, path, sqlite.Options{})
+	holder.WaitInLine(time.Millisecond)
+	tx, err := holder.DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback() //nolint:errcheck // it has written nothing
+	_, err = s.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}})
+	if !errors.Is(err, dibs.ErrUnavailable) || ctx.Err() != nil {
+		t.Errorf("beside a process that holds the write lock: %v", err)
 	}
 }
 
