@@ -99,6 +99,9 @@ func (s *Server) setSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayUse(r, one.Queue); err != nil {
 		return err
 	}
+	if err := s.losesNothing(r, one); err != nil {
+		return err
+	}
 	one, err = s.db.SetSchedule(r.Context(), one, ownQueues(r)...)
 	if errors.Is(err, dibs.ErrUnknownSchedule) {
 		return &problemError{kind: forbidden, detail: "this name is taken by a schedule of a queue that the token may not use"}
@@ -108,6 +111,29 @@ func (s *Server) setSchedule(w http.ResponseWriter, r *http.Request) error {
 	}
 	s.noted(r, "set", 1, withFields("schedule "+one.Name, json.RawMessage(body)))
 	return reply(w, http.StatusOK, wire.ScheduleOf(one))
+}
+
+// losesNothing refuses a schedule without payload or metadata where the one that it replaces has some: lists leave these out,
+// so a schedule of a list that is sent back would lose them.
+func (s *Server) losesNothing(r *http.Request, one dibs.Schedule) error {
+	if one.Payload != nil && len(one.Metadata) > 0 {
+		return nil
+	}
+	old, err := s.scheduleOf(r)
+	if errors.Is(err, dibs.ErrUnknownSchedule) {
+		return nil // or one that the token may not replace
+	} else if err != nil {
+		return err
+	}
+	raw, _ := old.Payload.(json.RawMessage)
+	const reason = "must be given, as the schedule has one, which lists of schedules leave out; %s takes it away, and PATCH changes only what it names"
+	switch {
+	case one.Payload == nil && len(raw) > 0 && string(raw) != "null":
+		return &dibs.InvalidError{Field: "payload", Reason: fmt.Sprintf(reason, "null")}
+	case len(one.Metadata) == 0 && len(old.Metadata) > 0 && string(old.Metadata) != "{}":
+		return &dibs.InvalidError{Field: "metadata", Reason: fmt.Sprintf(reason, "{}")}
+	}
+	return nil
 }
 
 // changeSchedule changes what the body names, such as whether the schedule is paused.
