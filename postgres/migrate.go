@@ -211,8 +211,8 @@ func schemaVersion(ctx context.Context, q queryer, schema string, list []migrati
 		lacks = append(lacks, slices.DeleteFunc(slices.Clone(m.relations), func(name string) bool { return slices.Contains(there, name) })...)
 	}
 	if len(lacks) > 0 || version == 0 {
-		return 0, 0, checks.Failed("", fmt.Errorf("schema %q is only in part there: it has version %d and lacks %s; restore it from a backup, or drop it and run `dibs migrate`: %w",
-			schema, version, cmp.Or(strings.Join(lacks, ", "), "the rows of migration"), dibs.ErrSchema))
+		return 0, 0, checks.Failed("", fmt.Errorf("schema %q is only in part there: it has version %d and lacks %s; if a dibs from before the first release made it, there is no upgrade: let that program end its jobs; if these were dropped, restore them from a backup; or give up its jobs with `drop schema %s cascade`, and run `dibs migrate`: %w",
+			schema, version, cmp.Or(strings.Join(lacks, ", "), "the rows of migration"), ident(schema), dibs.ErrSchema))
 	}
 	return version, needs, nil
 }

@@ -27,7 +27,7 @@ in the database: what they try is rolled back. Then work with it: 'dibs work --t
   dibs adopt try orders.yaml
   dibs work --table orders.yaml -- ./ship.sh`,
 		Args: cobra.NoArgs, // a misspelt command is an error
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: asksForVerb,
 	}
 	cmd.AddCommand(newAdoptInitCmd(a), newAdoptCheckCmd(a), newAdoptSQLCmd(a), newAdoptTryCmd(a))
 	for _, sub := range cmd.Commands() {

@@ -13,6 +13,15 @@ import (
 )
 
 // A golden file keeps every command's help, so that a reviewer sees each change.
+func TestACommandWithoutItsVerbIsAUsageError(t *testing.T) {
+	c := onSQLite(t)
+	for _, group := range []string{"adopt", "schedule"} {
+		c.fails(exitUsage, "", []string{group}, "which command? give one of:", "see 'dibs "+group+" --help'")
+		c.fails(exitUsage, "", []string{group, "--json"}, "which command? give one of:")
+		c.ok(group, "--help")
+	}
+}
+
 func TestHelp(t *testing.T) {
 	c := onSQLite(t)
 	var visit func(cmd *cobra.Command)

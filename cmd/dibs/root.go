@@ -87,6 +87,18 @@ is left behind, and no claim waits for another's lock.`,
 	return root
 }
 
+// asksForVerb is what a command does that only has others below it. Its help would be no answer to a script whose verb is
+// an empty variable, and no JSON.
+func asksForVerb(cmd *cobra.Command, _ []string) error {
+	var names []string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	return usagef(cmd, "which command? give one of: %s", strings.Join(names, ", "))
+}
+
 // asking checks that there is an argument, and with most 1 no second one. It asks for a missing
 // one, with a sample.
 func asking(what, sample string, most int) cobra.PositionalArgs {

@@ -27,7 +27,7 @@ they crash. Every 'dibs work' looks after all schedules of its database.`,
   dibs schedule ls
   dibs schedule next report`,
 		Args: cobra.NoArgs, // a misspelt command is an error
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: asksForVerb,
 	}
 	for _, c := range []*cobra.Command{
 		newScheduleAddCmd(a), newScheduleSetCmd(a), newScheduleLsCmd(a), newScheduleShowCmd(a), newScheduleNextCmd(a),
