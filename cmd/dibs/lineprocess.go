@@ -75,6 +75,7 @@ func (w *linePool) startProcess() (*lineProcess, error) {
 		return nil, err
 	}
 	w.log.Debug("process started", "pid", p.cmd.Process.Pid)
+	go awaitNoReader(p.streams.stdin(), func() { p.streamClosed("stdin") })
 	return p, nil
 }
 

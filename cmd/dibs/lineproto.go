@@ -140,7 +140,7 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 	}
 	broken := json.Unmarshal(line, &about)
 	var token dibs.Token
-	if json.Unmarshal(about.Token, &token) != nil {
+	if json.Unmarshal(about.Token, &token) != nil || timesIn(line, "token") > 1 {
 		token = dibs.Token{}
 	}
 	switch says := about.Ending != nil || about.Progress != nil; {
@@ -150,6 +150,8 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 		return a, errors.New(wire.Reason(cmp.Or(err, broken)) + " (a line that begins with { must be an answer: write logs to stderr)")
 	case about.ID == nil && !says:
 		return a, errLogLine
+	case timesIn(line, "id") > 1: // either may be the one of a job
+		return a, errors.New(`"id" is given twice`)
 	case about.ID == nil:
 		return a, errors.New(`"id" is missing: give the one of the job's line`)
 	case err == nil && !says:
@@ -166,6 +168,22 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 		return a, wrong // the id may be any number of the program's
 	}
 	return lineAnswer{ID: about.ID, Token: token, wrong: wrong}, nil
+}
+
+// timesIn counts how often an object has a field, in whatever case its name is written: decoders take the last one.
+func timesIn(object []byte, name string) (n int) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	_, err := d.Token()
+	for err == nil && d.More() {
+		var is json.Token
+		if is, err = d.Token(); err == nil {
+			err = d.Decode(new(json.RawMessage))
+		}
+		if text, _ := is.(string); strings.EqualFold(text, name) {
+			n++
+		}
+	}
+	return n
 }
 
 // outcome checks an answer and turns it into an outcome of the library, without id and token.

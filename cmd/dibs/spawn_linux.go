@@ -41,6 +41,23 @@ func (s *spawner) start(cmd *exec.Cmd) error {
 // close kills the running programs.
 func (s *spawner) close() { close(s.starts) }
 
+// awaitNoReader calls gone once nobody has a pipe open to read from it. It ends without that when the file is closed,
+// which is the end to write to. Nothing has to be written for that: the system reports it to those who wait for input.
+func awaitNoReader(pipe *os.File, gone func()) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		state := []unix.PollFd{{Fd: int32(fd)}}
+		n, err := unix.Poll(state, 0)
+		return err == nil && n > 0 && state[0].Revents&unix.POLLERR != 0
+	})
+	if err == nil {
+		gone()
+	}
+}
+
 // unread returns how many bytes of a pipe nobody has read, also when all readers have gone. The
 // file is the end to write to.
 func unread(pipe *os.File) (n int) {

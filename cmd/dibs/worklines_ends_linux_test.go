@@ -164,6 +164,22 @@ func TestWorkLinesStopsProcessesWithoutStreams(t *testing.T) {
 	}
 }
 
+// A process that closes its stdin over a job, and goes on without an answer, is noticed though nothing more is written to it.
+func TestWorkLinesFailsAJobOverWhichItsProcessClosesStdin(t *testing.T) {
+	needs.Race(t)
+	c := onSQLite(t)
+	c.feed("1\n1\n", "enqueue", "q", "--jsonl", "--max-attempts", "1")
+	const want = "the process has closed its stdin"
+	log := c.worked(`[ $id = 1 ] && exec <&- && sleep 300; `+answer, "-c", "1", "--grace", "100ms")
+	if !strings.Contains(log, want) {
+		t.Errorf("the log lacks %q:\n%s", want, log)
+	}
+	c.has(c.stats("q"), object{"completed": 1, "dead": 1})
+	if got := lastError(c.job(1)); got != want {
+		t.Errorf("the error is %q", got)
+	}
+}
+
 // Who answers jobs without having read them does not know their tokens, and completes none.
 func TestWorkLinesTakesNoAnswersOfAProcessThatDoesNotRead(t *testing.T) {
 	needs.Race(t)
