@@ -167,6 +167,7 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 	}
 	if len(jobs) > 0 {
 		lanes.jobsClaimed()
+		s.bell.fruitful(q.Name)
 		if s.o.Pooler { // without LISTEN, look again soon: where jobs came, more may come
 			s.bell.ringLater(q.Name, reclaimPause)
 		}

@@ -74,14 +74,16 @@ func (b *bell) listenOnce(ctx context.Context, listens func()) error {
 		// This process' workers are awake already: another wakeup would cost an empty claim.
 		from, queue, _ := strings.Cut(n.Payload, " ")
 		if from == fromNewQueue {
-			b.addNewQueues(ctx)
+			b.hear(allQueues, func() { b.addNewQueues(ctx) })
 		}
 		switch {
 		case from == b.name:
 		case queue == allQueues:
-			b.ringAll()
+			for _, q := range b.listened() {
+				b.hear(q, func() { b.ring(q) })
+			}
 		default:
-			b.ring(queue)
+			b.hear(queue, func() { b.ring(queue) })
 		}
 	}
 }

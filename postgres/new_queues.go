@@ -37,6 +37,7 @@ func (n *newQueues) make(ctx context.Context, s *Store) error {
 	if err := s.upkeep.run(ctx, step{sql: s.sql.get("drop_new"), args: []any{n.names}}); err != nil {
 		return classify("add queue", err)
 	}
+	s.bell.fruitful(allQueues)
 	for _, name := range n.names {
 		s.bell.ring(name)
 	}

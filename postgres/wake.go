@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +30,7 @@ type bell struct {
 	mu             sync.Mutex
 	listeners      map[string]map[chan struct{}]bool // channels of Wakeups, by queue
 	rungAt         map[string]time.Time              // when they were last woken
+	heard          map[string]*hearing               // what notifications have brought, by queue
 	listening      bool
 	ringing        bool                 // the notifier goroutine runs
 	pending        map[string]bool      // queues to notify
@@ -57,7 +60,7 @@ const allQueues = ""
 const fromNewQueue = "new"
 
 func newBell(s *Store) *bell {
-	return &bell{s: s, name: rand.Text(), signOfLife: signOfLife, listeners: map[string]map[chan struct{}]bool{}, rungAt: map[string]time.Time{}, pending: map[string]bool{}, roomNotifiedAt: map[string]time.Time{}}
+	return &bell{s: s, name: rand.Text(), signOfLife: signOfLife, listeners: map[string]map[chan struct{}]bool{}, rungAt: map[string]time.Time{}, heard: map[string]*hearing{}, pending: map[string]bool{}, roomNotifiedAt: map[string]time.Time{}}
 }
 
 // Wake implements dibs.Database.
@@ -95,6 +98,7 @@ func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 		if len(b.listeners[queue]) == 0 { // programs may wait for any number of queues, one after the other
 			delete(b.listeners, queue)
 			delete(b.rungAt, queue)
+			delete(b.heard, queue)
 		}
 	}
 }
@@ -246,13 +250,14 @@ func (b *bell) addNewQueues(ctx context.Context) {
 
 // ringAll wakes the workers of all queues: some NOTIFY may have come while none listened.
 func (b *bell) ringAll() {
-	b.mu.Lock()
-	queues := make([]string, 0, len(b.listeners))
-	for q := range b.listeners {
-		queues = append(queues, q)
-	}
-	b.mu.Unlock()
-	for _, q := range queues {
+	for _, q := range b.listened() {
 		b.ring(q)
 	}
+}
+
+// listened lists the queues that somebody listens to.
+func (b *bell) listened() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.listeners))
 }
