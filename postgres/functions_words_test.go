@@ -14,6 +14,7 @@ import (
 
 // writtenJobs are jobs as JSON, by lines: right ones, those that break a rule, and what is no job.
 const writtenJobs = `
+{"run_at":"2030-01-01T23:59:60Z"}
 {"run_at":"2030-01-01T00:00:60Z"}
 {"run_at":"2030-01-01T00:00:61Z"}
 {"run_at":"2030-01-01T00:60:00Z"}

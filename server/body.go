@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
@@ -156,7 +155,7 @@ var passedOn = []string{"payload", "metadata", "result", "error"}
 // wholeCharacters refuses half a surrogate pair, such as \ud800, in the names and keys of a JSON object: the decoder
 // has replaced it, as it would replace invalid UTF-8, so several names would become one.
 func wholeCharacters(object string, raw []byte) error {
-	if !hasHalf(raw) {
+	if wire.HalfAt(raw) < 0 {
 		return nil
 	}
 	var fields map[string]json.RawMessage
@@ -165,7 +164,7 @@ func wholeCharacters(object string, raw []byte) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		isText := bytes.HasPrefix(bytes.TrimLeft(fields[name], "[ \t\r\n"), []byte(`"`)) // or a list of texts; objects are read by themselves
-		if !isText || slices.Contains(passedOn, strings.ToLower(name)) || !hasHalf(fields[name]) {
+		if !isText || slices.Contains(passedOn, strings.ToLower(name)) || wire.HalfAt(fields[name]) < 0 {
 			continue
 		}
 		if object != "body" && object != "job" {
@@ -174,38 +173,6 @@ func wholeCharacters(object string, raw []byte) error {
 		return &problemError{kind: malformed, field: clip(name), detail: `has half of a surrogate pair, such as \ud800 alone, which is no character`}
 	}
 	return nil
-}
-
-// hasHalf reports whether a text of JSON has half of a surrogate pair in an escape.
-func hasHalf(text []byte) bool {
-	for {
-		i := bytes.IndexByte(text, '\\')
-		if i < 0 {
-			return false
-		}
-		text = text[i:]
-		unit, isUnit := codeUnit(text)
-		low, _ := codeUnit(text[min(6, len(text)):])
-		switch {
-		case !isUnit:
-			text = text[min(2, len(text)):]
-		case !utf16.IsSurrogate(unit):
-			text = text[6:]
-		case utf16.DecodeRune(unit, low) == utf8.RuneError:
-			return true
-		default:
-			text = text[12:]
-		}
-	}
-}
-
-// codeUnit is the number of the escape \uXXXX with which a text of JSON begins.
-func codeUnit(text []byte) (unit rune, is bool) {
-	if len(text) < 6 || text[1] != 'u' || text[0] != '\\' {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
-	return rune(n), err == nil
 }
 
 // jobID is the id of a job, as a number or a string: not all languages have numbers that hold

@@ -16,6 +16,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // adoptable gives a command the flag --table, to work on an adopted table.
@@ -72,11 +73,24 @@ var adoptedAlternative = map[string]string{
 
 // flagError explains why a command does not have --table.
 func flagError(cmd *cobra.Command, err error) error {
+	var number *strconv.NumError
+	var value *pflag.InvalidValueError
+	if errors.As(err, &number) && errors.As(err, &value) {
+		what := "is no whole number"
+		switch {
+		case errors.Is(number, strconv.ErrRange):
+			what = "is too large or too small"
+		case value.GetFlag().Value.Type() == "bool":
+			what = "is neither true nor false"
+		}
+		_, usage := pflag.UnquoteUsage(value.GetFlag())
+		return fmt.Errorf("--%s: %.40q %s (%s)", value.GetFlag().Name, value.GetValue(), what, usage)
+	}
 	var flag interface{ GetSpecifiedName() string }
 	if !errors.As(err, &flag) || cmd.Flags().Lookup(flag.GetSpecifiedName()) != nil {
 		return err
 	}
-	if flag.GetSpecifiedName() == "queue" && strings.Contains(cmd.Use, "QUEUE") {
+	if name := flag.GetSpecifiedName(); (name == "queue" || name == "q") && strings.Contains(cmd.Use, "QUEUE") {
 		return &hintError{err: err, next: "the queue is an argument: dibs " + cmd.Use}
 	}
 	if flag.GetSpecifiedName() != "table" {

@@ -35,7 +35,7 @@ are not whole numbers from 1 on, "key" is the row's id.`,
   ./send.sh < job.json && dibs finish $id $token --completed
 
   dibs claim emails -n 100 | jq -c '. + {ending: "completed"}' | dibs finish`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if r.Queue = args[0]; r.Queue == "" {

@@ -77,7 +77,7 @@ With --wait, dibs waits until the one job has ended, and ends as 'dibs wait' doe
   dibs enqueue index --unique doc-7 --if-held push --delay 10s --delay-limit 2m
   find . -name '*.jpg' | dibs enqueue thumbnails --lines
   dibs enqueue emails --file customers.csv --priority 500`,
-		Args: cobra.MaximumNArgs(2),
+		Args: atMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			form, err := f.read(cmd, args)
 			if err == nil && form == "" && len(args) < 2 {

@@ -14,6 +14,7 @@ import (
 
 func newFailuresCmd(a *app) *cobra.Command {
 	var limit int
+	var queue string
 	cmd := &cobra.Command{
 		Use:   "failures [QUEUE]",
 		Short: "Group dead jobs by what killed them",
@@ -34,9 +35,11 @@ them back, with 'prune' it deletes them. It selects by the longest text of the g
 other errors with that text belong to it too; --dry-run says how many jobs that is.`,
 		Example: `  dibs failures
   dibs failures emails --json | jq '{count, kind, fingerprint, ids}'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			queue := strings.Join(args, "")
+			if err := queueArg(cmd, args, &queue); err != nil {
+				return err
+			}
 			if limit < 1 || limit > dibs.MaxFailures {
 				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, got %d", dibs.MaxFailures, limit)}
 			}
@@ -46,6 +49,7 @@ other errors with that text belong to it too; --dry-run says how many jobs that 
 		},
 		ValidArgsFunction: a.completeQueue,
 	}
+	cmd.Flags().StringVarP(&queue, "queue", "q", "", "only jobs of this `queue`, as the argument")
 	cmd.Flags().IntVarP(&limit, "limit", "n", dibs.MaxFailures, "how many dead jobs of a queue to read, at most, `1-10000`")
 	return cmd
 }

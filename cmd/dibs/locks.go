@@ -28,7 +28,7 @@ On PostgreSQL it looks for locked rows among those that the claim took and the f
 file has one writer at a time, and it matters how long that one takes.`,
 		Example: `  dibs locks emails
   dibs locks emails -n 100 --json | jq '.others[] | select(.waits_for)'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			queue := dibs.DefaultQueue
 			if len(args) == 1 {

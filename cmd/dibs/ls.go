@@ -34,13 +34,10 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
   dibs ls --state dead --limit 20
   dibs ls --state dead --error "connection refused" --finished-since "2026-12-31 09:00"
   dibs ls --all --json | jq -c '.jobs[] | {id, payload}'`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				if f.Queue != "" {
-					return usagef(cmd, "name the queue once: as an argument, or with --queue")
-				}
-				f.Queue = args[0]
+			if err := queueArg(cmd, args, &f.Queue); err != nil {
+				return err
 			}
 			if cmd.Flags().Changed("limit") && f.Limit < 1 {
 				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to 1000, got %d", f.Limit)}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -62,9 +64,14 @@ func (a *app) tell(v any) { _ = a.writeJSON(v) }
 
 // writeJSON writes v as one line to stdout.
 func (a *app) writeJSON(v any) error {
-	e := json.NewEncoder(a.stdout)
+	var line bytes.Buffer
+	e := json.NewEncoder(&line)
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := a.stdout.Write(wire.Whole(line.Bytes()))
+	return err
 }
 
 // say writes one line of text to stdout.
@@ -87,7 +94,8 @@ the direction of text, are written as \u escapes.
               while it runs, perhaps progress: done, total, text, at; fault where SQL by hand has
               left no JSON, which a string shows in its place. 'show' adds why. What a job does
               not have is left out. The payload has the bytes that were enqueued, without the
-              spaces between its parts; 'dibs show ID --payload' writes it as it is. With --table,
+              spaces between its parts, and with \ufffd for half of a surrogate pair (\ud800
+              alone), which jq refuses; 'dibs show ID --payload' writes it as it is. With --table,
               "key" is the id of the row where that is no whole number from 1 on: use it, and not
               the id, which many programs round; without a limit, max_attempts is 0.
   a page      as 'ls' writes it: jobs, next (for --after, if there are more), why

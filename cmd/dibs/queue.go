@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,13 @@ one that is no longer needed.`,
   dibs queue emails --rate 100/min --burst 10          at most 110 starts in any minute
   dibs queue emails --group customer-7=3               a limit of its own for one group
   dibs queue emails --group customer-7 --rate 5/s      a rate of its own for one group`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			err := atMost(1)(cmd, args)
+			if err != nil && slices.Contains([]string{"add", "create", "make", "new"}, args[0]) {
+				return fmt.Errorf("a queue is made by its first job, or by: %s %s --create", cmd.CommandPath(), shellWord(args[1]))
+			}
+			return err
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.read(cmd); err != nil {
 				return err

@@ -19,12 +19,16 @@ const (
 
 func init() { cobra.EnableCommandSorting = false } // keep the order of commands.go
 
-// suggestion names the command that a wrong one may mean: the one of otherWords, or a
-// similar one.
+// suggestion says in words of dibs what cobra reports: flags that exclude each other, and the
+// command that a wrong one may mean, the one of otherWords or a similar one.
 func suggestion(err error) error {
 	problem, alike, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n\t")
 	var word string
 	var names []string
+	if _, flags, several := strings.Cut(problem, "none of the others can be; ["); several { // the words of cobra
+		flags, _, _ = strings.Cut(flags, "]")
+		return fmt.Errorf("only one of --%s can be given", strings.ReplaceAll(flags, " ", " and --"))
+	}
 	if _, other := fmt.Sscanf(problem, "unknown command %q", &word); other == nil {
 		for _, name := range slices.Sorted(maps.Keys(otherWords)) {
 			if slices.Contains(otherWords[name], word) {
@@ -77,6 +81,7 @@ is left behind, and no claim waits for another's lock.`,
 	root.SetCompletionCommandGroupID(groupRest)
 	root.SetFlagErrorFunc(flagError)
 	addCommands(a, root)
+	a.wrapHelp(root)
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
 		help.Args = func(_ *cobra.Command, args []string) error { // cobra would quote all of them, and succeed
@@ -97,6 +102,28 @@ func asksForVerb(cmd *cobra.Command, _ []string) error {
 		}
 	}
 	return usagef(cmd, "which command? give one of: %s", strings.Join(names, ", "))
+}
+
+// atMost checks that there are no more than n arguments.
+func atMost(n int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return fmt.Errorf("%.40q is one argument too many: write %s", args[n], cmd.UseLine())
+		}
+		return nil
+	}
+}
+
+// queueArg takes the queue from the argument, unless --queue names it.
+func queueArg(cmd *cobra.Command, args []string, queue *string) error {
+	switch {
+	case len(args) == 0:
+	case cmd.Flags().Changed("queue"):
+		return usagef(cmd, "queue %.40q is named beside --queue: name one", args[0])
+	default:
+		*queue = args[0]
+	}
+	return nil
 }
 
 // asking checks that there is an argument, and with most 1 no second one. It asks for a missing

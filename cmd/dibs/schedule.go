@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/ticks"
 	holdups "github.com/dibs-queue/dibs/internal/why"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
@@ -189,18 +190,18 @@ func newScheduleNextCmd(a *app) *cobra.Command {
 		Short: "List the next ticks of a schedule, or of a spec",
 		Long: `List the next ticks of a schedule from now on, or of a spec. With a name and flags, list those
 that it would have with these: nothing is changed. A tick that should have had its job comes first,
-marked as late (--json: late).`,
+marked as late (--json: late). A spec alone needs no database.`,
 		Example: `  dibs schedule next report -n 10
   dibs schedule next report --start 2027-01-01
   dibs schedule next --cron '0 9 * * mon-fri' --zone Europe/Berlin`,
-		Args: cobra.MaximumNArgs(1),
+		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			list := func(db dibs.Database, s dibs.Schedule) error {
+			list := func(in timetable, s dibs.Schedule) error {
 				set := s
 				if err := f.apply(cmd, &s); err != nil {
 					return err
 				}
-				next, err := db.NextTicks(cmd.Context(), s, n)
+				next, err := in.NextTicks(cmd.Context(), s, n)
 				if err != nil {
 					return f.typed(cmd, err)
 				}
@@ -211,7 +212,7 @@ marked as late (--json: late).`,
 				return a.listTicks(s, next)
 			}
 			if len(args) > 0 {
-				err := a.withSchedule(cmd.Context(), "next ticks of", args[0], list)
+				err := a.withSchedule(cmd.Context(), "next ticks of", args[0], func(db dibs.Database, s dibs.Schedule) error { return list(db, s) })
 				if errors.Is(err, dibs.ErrUnknownSchedule) && strings.ContainsAny(args[0], " @*") {
 					return &hintError{err, "or is that a spec? dibs schedule next --cron " + shellWord(args[0])}
 				}
@@ -220,13 +221,25 @@ marked as late (--json: late).`,
 			if f.cron == "" && f.every == 0 {
 				return usagef(cmd, "of what? name a schedule, or give --cron or --every")
 			}
-			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error { return list(db, dibs.Schedule{}) })
+			return list(nowhere{}, dibs.Schedule{})
 		},
 		ValidArgsFunction: a.completeSchedule,
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, "how many")
 	f.addSpec(cmd)
 	return cmd
+}
+
+// timetable lists the next ticks of a schedule.
+type timetable interface {
+	NextTicks(ctx context.Context, s dibs.Schedule, n int) ([]time.Time, error)
+}
+
+// nowhere lists ticks by this machine's clock, without a database.
+type nowhere struct{}
+
+func (nowhere) NextTicks(_ context.Context, s dibs.Schedule, n int) ([]time.Time, error) {
+	return ticks.NextTicks(&s, n, time.Now())
 }
 
 func newSchedulePauseCmd(a *app, pause bool) *cobra.Command {

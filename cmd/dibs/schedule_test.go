@@ -93,7 +93,7 @@ func TestMistakesWithSchedules(t *testing.T) {
 			{`--cron: "x" has 1 field`, "next --cron x"},
 			{"--zone: ", "add x --every 1m --zone Nowhere"},
 			{"--payload: ", "add x --every 1m --payload {"},
-			{"none of the others can be", "add x --every 1m --cron @daily"},
+			{"only one of --cron and --every can be given", "add x --every 1m --cron @daily"},
 			{"name a schedule", "next"},
 			{"n: must be 1 to 1000", "next --every 1m -n 0"},
 		} {

@@ -214,13 +214,24 @@ func likeParameters(path string) bool {
 	return err != nil
 }
 
-var otherScheme = regexp.MustCompile(`^[a-z]{2,12}$`)
+var (
+	otherScheme = regexp.MustCompile(`^[a-z]{2,12}$`)
+	fileName    = regexp.MustCompile(`^[\w-]{1,40}\.[a-z0-9]{1,8}$`)
+)
 
-// unknown shows at most the scheme of the URL, since the rest may hold a password anywhere.
+// unknown shows at most the scheme of the URL, since the rest may hold a password anywhere, or what
+// can only be the name of a file.
 func unknown(u URL) error {
 	problem := "unknown kind of database"
 	if scheme, _, ok := strings.Cut(string(u), "://"); ok && otherScheme.MatchString(scheme) {
 		problem += ": " + scheme
+	}
+	if fileName.MatchString(string(u)) {
+		return &Error{
+			Problem: problem + ": " + string(u),
+			Next:    "for a SQLite file of that name write sqlite:" + string(u) + ", in --db or $DIBS_DB",
+			Err:     dibs.ErrInvalid,
+		}
 	}
 	return &Error{
 		Problem: problem,

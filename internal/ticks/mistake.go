@@ -28,7 +28,7 @@ func mistake(spec string) error {
 	}
 	for i, f := range fields {
 		alone := strings.Fields("* * * * * *")[:len(given)]
-		alone[i] = given[i]
+		alone[i] = shortNames(given[i])
 		if _, err := parser.Parse(strings.Join(alone, " ")); err != nil {
 			return invalid("spec", "the %s %.40q is not understood in %.100q; allowed are %s, also as a list (a,b), a range (a-b), or with a step (*/n)", f.name, given[i], spec, f.allowed)
 		}

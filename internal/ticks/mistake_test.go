@@ -2,6 +2,7 @@ package ticks_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,9 @@ func TestMistakesInSpecsAreExplained(t *testing.T) {
 		"* * 32W * *":      `the day of month "32W"`,
 		"* * * 13 *":       `the month "13" is not understood in "* * * 13 *"; allowed are 1 to 12, or jan to dec`,
 		"* * * foo *":      `the month "foo"`,
+		"* * * may 8":      `the day of week "8"`,
+		"* * * january 8":  `the day of week "8"`,
+		"* * * * sundays":  `the day of week "sundays"`,
 		"* * * * 8":        `the day of week "8"`,
 		"* * * * fri#6":    `the day of week "fri#6"`,
 		"* * * * mon-":     `the day of week "mon-"`,
@@ -45,6 +49,30 @@ func TestMistakesInSpecsAreExplained(t *testing.T) {
 	for _, spec := range []string{"* * * * 0", "* * * * 7", "0 0 1,15 jan,JUL *", "*/10 8-18 * * mon-fri", "0 4 L * *", "0 4 L-3 * *", "0 4 15W * *", "0 4 LW * *", "0 4 * * fri#2", "0 4 * * fri#L"} {
 		if _, err := ticks.Parse(&dibs.Schedule{Spec: spec}, time.Now()); err != nil {
 			t.Errorf("%q gives %v", spec, err)
+		}
+	}
+}
+
+// cron knows the first three letters of the names of days and months; their full names mean the same.
+func TestDaysAndMonthsMayHaveTheirFullNames(t *testing.T) {
+	t.Parallel()
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for long, short := range map[string]string{
+		"0 9 * * sunday":            "0 9 * * sun",
+		"0 9 * * Monday-FRIDAY":     "0 9 * * mon-fri",
+		"0 9 * * friday#2":          "0 9 * * fri#2",
+		"0 9 1 january,july *":      "0 9 1 jan,jul *",
+		"0 0 9 1 may-september/2 *": "0 0 9 1 may-sep/2 *",
+	} {
+		var next [2][]time.Time
+		for i, spec := range []string{long, short} {
+			var err error
+			if next[i], err = ticks.NextTicks(&dibs.Schedule{Spec: spec}, 20, from); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.Equal(next[0], next[1]) {
+			t.Errorf("%q has the ticks %v, %q %v", long, next[0], short, next[1])
 		}
 	}
 }

@@ -4,6 +4,7 @@ package ticks
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ func Parse(s *dibs.Schedule, since time.Time) (*Spec, error) {
 	if strings.Contains(spec, "TZ=") {
 		return nil, invalid("spec", "must not name a time zone; that is the zone's")
 	}
-	parsed, err := parser.Parse(spec)
+	parsed, err := parser.Parse(shortNames(spec))
 	if err != nil {
 		return nil, mistake(spec)
 	}
@@ -83,6 +84,14 @@ func Parse(s *dibs.Schedule, since time.Time) (*Spec, error) {
 		return nil, invalid("spec", "%q never comes", spec)
 	}
 	return p, nil
+}
+
+// longName matches the full names of months and days; cron knows their first three letters.
+var longName = regexp.MustCompile(`(?i)\b(january|february|march|april|june|july|august|september|october|november|december|sunday|monday|tuesday|wednesday|thursday|friday|saturday)\b`)
+
+// shortNames writes the first three letters of the names of months and days.
+func shortNames(spec string) string {
+	return longName.ReplaceAllStringFunc(spec, func(name string) string { return name[:3] })
 }
 
 // interval returns the length in "every 90s" and "@every 90s".
