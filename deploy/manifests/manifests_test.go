@@ -119,7 +119,7 @@ func TestManifestsAreOfKubernetesTypesAndFitTogether(t *testing.T) {
 		case *batchv1.Job:
 			pods = append(pods, o.Spec.Template)
 		case *corev1.Secret:
-			secrets[o.Name] = o.StringData["DIBS_DB"] != "" && o.StringData["DIBS_TOKENS"] != ""
+			secrets[o.Name] = strings.Contains(o.StringData["DIBS_DB"], "?sslmode=verify-full") && o.StringData["DIBS_TOKENS"] != ""
 		case *corev1.Service:
 			services++
 			if !slices.ContainsFunc(manifests(t), func(object runtime.Object) bool {
@@ -138,6 +138,12 @@ func TestManifestsAreOfKubernetesTypesAndFitTogether(t *testing.T) {
 		t.Fatalf("%d pods, %d services", len(pods), services)
 	}
 	for _, pod := range pods {
+		if mount := pod.Spec.AutomountServiceAccountToken; mount == nil || *mount {
+			t.Errorf("the pod of %s gets a token of Kubernetes", pod.Spec.Containers[0].Name)
+		}
+		if image := pod.Spec.Containers[0].Image; strings.HasSuffix(image, ":latest") || !strings.Contains(image, ":") {
+			t.Errorf("the image %s has no version", image)
+		}
 		c := pod.Spec.Containers[0]
 		if len(c.EnvFrom) != 1 || !secrets[c.EnvFrom[0].SecretRef.Name] {
 			t.Errorf("%s does not get the secret", c.Name)
