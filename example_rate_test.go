@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// A rate limits how many jobs start, over all workers: of a queue, or of one of its groups.
+// A rate limits how many jobs start, over all workers: of a queue, of each of its groups, or of one.
 func ExampleRate() {
 	ctx := context.Background()
 	store, end := temporary(ctx)
@@ -19,7 +19,11 @@ func ExampleRate() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = store.SetGroup(ctx, "calls", "customer-7", dibs.GroupChange{Rate: &dibs.Rate{N: 5, Per: time.Second}})
+	_, err = store.SetQueue(ctx, "calls", dibs.QueueChange{GroupRate: &dibs.Rate{N: 5, Per: time.Second}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = store.SetGroup(ctx, "calls", "customer-7", dibs.GroupChange{Rate: &dibs.Rate{N: 20, Per: time.Second}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -44,11 +44,14 @@ type Queue struct {
 	Name   string `json:"name"`
 	Paused bool   `json:"paused"` // claims find nothing; enqueueing and finishing go on
 
-	Concurrency int   `json:"concurrency"`   // jobs running at once over all workers; 0: no limit; 1: serialised
-	Rate        Rate  `json:"rate,omitzero"` // of starts; default no limit
-	GroupLimit  int   `json:"group_limit"`   // jobs of one group running at once; default 1
-	Strict      bool  `json:"strict"`        // a job waiting for its retry holds its place in its group
-	Order       Order `json:"order"`
+	Concurrency int  `json:"concurrency"`   // jobs running at once over all workers; 0: no limit; 1: serialised
+	Rate        Rate `json:"rate,omitzero"` // of starts; default no limit
+	GroupLimit  int  `json:"group_limit"`   // jobs of one group running at once; default 1
+	// GroupRate is the rate of starts of each group that has no Rate of its own, of groups that
+	// are new too; default no limit.
+	GroupRate Rate  `json:"group_rate,omitzero"`
+	Strict    bool  `json:"strict"` // a job waiting for its retry holds its place in its group
+	Order     Order `json:"order"`
 
 	Lease       time.Duration `json:"lease"`        // default 10 s
 	JobTimeout  time.Duration `json:"job_timeout"`  // how long an attempt may run; 0: no limit. See Extended.TimedOut
@@ -85,6 +88,7 @@ type QueueChange struct {
 	Concurrency   *int
 	Rate          *Rate
 	GroupLimit    *int
+	GroupRate     *Rate
 	Strict        *bool
 	Order         *Order
 	Lease         *time.Duration

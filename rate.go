@@ -17,11 +17,11 @@ type Rate struct {
 	Burst int           `json:"burst"` // 0 or more; at this rate it must take at most ten years
 }
 
-// Group is the settings of one group that has any of its own.
+// Group is the settings of one group that has any of its own, or that the queue's GroupRate holds up.
 type Group struct {
 	Name  string `json:"name"`
 	Limit int    `json:"limit,omitempty"` // how many of its jobs run at once; 0: the queue's GroupLimit
-	Rate  Rate   `json:"rate,omitzero"`
+	Rate  Rate   `json:"rate,omitzero"`   // its own; zero: the queue's GroupRate
 	// HeldUntil is when its next job may start, if jobs wait for that; else zero.
 	HeldUntil time.Time `json:"held_until,omitzero"`
 }
@@ -39,5 +39,5 @@ const MaxBacklogs = 500
 // GroupChange changes the settings it names; nil fields stay as they are.
 type GroupChange struct {
 	Limit *int  // 0: the queue's GroupLimit again
-	Rate  *Rate // the zero Rate: no limit
+	Rate  *Rate // the zero Rate: the queue's GroupRate again, or no limit if that is zero too
 }

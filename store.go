@@ -215,7 +215,8 @@ type Admin interface {
 	SetGroup(ctx context.Context, queue, group string, c GroupChange) error
 	// ChangeGroup has f change the Limit and Rate of one group, as ChangeQueue does.
 	ChangeGroup(ctx context.Context, queue, group string, f func(*Group) error) error
-	// Groups lists the groups of a queue that have settings of their own, by name.
+	// Groups lists the groups of a queue that have settings of their own, by name, and up to 1,000
+	// of those that the queue's GroupRate holds up.
 	Groups(ctx context.Context, queue string) ([]Group, error)
 	// Backlogs counts the blocked jobs of the groups of a queue that have any: of the first
 	// MaxBacklogs groups, by name, that come after the one given; empty: from the first on.

@@ -69,6 +69,13 @@ func setRates(b *testing.B, s *postgres.Store, groups int) {
 	}
 }
 
+// setGroupRate gives the queue a rate for its groups that is never reached.
+func setGroupRate(b *testing.B, s *postgres.Store, _ int) {
+	if _, err := s.SetQueue(context.Background(), "bench", dibs.QueueChange{GroupRate: &dibs.Rate{N: 1_000_000, Per: time.Second}}); err != nil {
+		b.Fatal(err)
+	}
+}
+
 func group(i int) string { return fmt.Sprint("g", i) }
 
 // drain claims and completes until n jobs are done, with 4 claimers.
@@ -120,20 +127,21 @@ func BenchmarkDrain(b *testing.B) {
 	for _, bb := range []struct {
 		name          string
 		batch, groups int
-		rates         bool // of the queue or, if there are groups, of each
+		rates         func(b *testing.B, s *postgres.Store, groups int)
 	}{
-		{"batch=100", 100, 0, false},
-		{"batch=100,rate", 100, 0, true},
-		{"batch=10", 10, 0, false},
-		{"batch=10,rate", 10, 0, true},
-		{"groups=600", 100, 600, false},
-		{"groups=10000", 100, 10_000, false},
-		{"groups=10000,rates", 100, 10_000, true},
+		{"batch=100", 100, 0, nil},
+		{"batch=100,rate", 100, 0, setRates},
+		{"batch=10", 10, 0, nil},
+		{"batch=10,rate", 10, 0, setRates},
+		{"groups=600", 100, 600, nil},
+		{"groups=10000", 100, 10_000, nil},
+		{"groups=10000,rates", 100, 10_000, setRates},
+		{"groups=10000,group-rate", 100, 10_000, setGroupRate},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			s := openBench(b)
-			if bb.rates {
-				setRates(b, s, bb.groups)
+			if bb.rates != nil {
+				bb.rates(b, s, bb.groups)
 			}
 			const n = 40_000
 			for b.Loop() {

@@ -355,11 +355,11 @@ func (s *Store) admitSteps(q queueRow, turn *string) []step {
 	if q.groupRates {
 		text = s.sql.rated
 	}
-	return []step{
+	return append([]step{
 		{sql: text("turn_admit"), args: []any{q.Name, s.admitKey(q.Name)}, row: func(scan func(...any) error) error { return scan(turn) }},
 		{sql: s.sql.get("due"), args: []any{q.Name}},
 		{sql: text("admit"), args: []any{q.Name, q.groupRates}},
-	}
+	}, s.dropRates(q)...)
 }
 
 // kinds turns an empty list, which means all kinds, into nil, the SQL null.

@@ -23,6 +23,8 @@ type lanes struct {
 	claimedSinceLearned bool              // a claim has found jobs since then
 	marksByKinds        map[string]*marks // marks for each set of kinds asked for
 	turnsMissed         int               // claims in a row that found another's turn
+	ratesLooked         time.Time         // when drop_rates.sql last ran
+	ratesAfter          string            // the last group that it looked at
 }
 
 const (

@@ -212,6 +212,10 @@ var most = map[string]float64{
 	"list_running": 2500,   // reads the log of 2000 claims
 	"list_live":    5000,   // passes over jobs that it does not list
 	"wake_groups":  12_000, // wakes every group of the queue, of 5000
+
+	"set_group_rates": 11_000, // changes the rate of every group of the queue, of 5000
+	"group_settings":  11_000, // lists those of a queue with 5000
+	"drop_rates":      5000,   // looks at 1000 groups
 }
 
 // planTest runs all statements in one situation of the tables after another.
@@ -273,7 +277,7 @@ func (p *planTest) checkReads(situation string, lasting []*explaining) {
 }
 
 const (
-	bigTables = "dibs.job, dibs.payload, dibs.finished, dibs.claim, dibs.wake, dibs.wake_list, dibs.tally, dibs.history, dibs.unique_window"
+	bigTables = "dibs.job, dibs.payload, dibs.finished, dibs.claim, dibs.wake, dibs.wake_list, dibs.tally, dibs.history, dibs.unique_window, dibs.rate"
 	// million fills the tables with jobs of each sort, and their claims, counts and wake rows.
 	million = `
 		insert into dibs.job (queue, kind, payload, priority, run_at, gate, max_attempts, created_at, group_key, unique_key, unique_until, unique_held)
@@ -298,7 +302,9 @@ const (
 		insert into dibs.wake_list (queue, groups)
 		select 'other', array['g' || i] from generate_series(1, 100000) i;
 		insert into dibs.unique_window (queue, unique_key, until, job)
-		select 'u', 'unique' || i, now() + interval '1 hour', i from generate_series(1, 200000) i`
+		select 'u', 'unique' || i, now() + interval '1 hour', i from generate_series(1, 200000) i;
+		insert into dibs.rate (queue, group_key, step_ns, slack_ns, full_ns)
+		select case when i <= 5000 then 'r' else 'other' end, 'g' || i, 1, 1, 1 from generate_series(1, 200000) i`
 )
 
 // Every statement finds its rows by an index, whatever the tables hold and whatever the

@@ -177,15 +177,17 @@ func (e *explaining) work() {
 	e.rated()
 }
 
-// rated claims twice from a queue with a rate, and from a group with one.
+// rated claims twice from a queue with a rate, from a group with one, and from one with its queue's.
 func (e *explaining) rated() {
 	e.Helper()
 	ctx, s, fast := e.Context(), e.store, &dibs.Rate{N: 1_000_000, Per: time.Second, Burst: 100_000}
-	_, err := s.SetQueue(ctx, "r", dibs.QueueChange{Rate: fast})
-	e.must(err)
+	for n := range 2 {
+		_, err := s.SetQueue(ctx, "r", dibs.QueueChange{Rate: fast, GroupRate: &dibs.Rate{N: 1000 + n, Per: time.Second, Burst: 100}})
+		e.must(err)
+	}
 	e.must(s.SetGroup(ctx, "r", e.group(), dibs.GroupChange{Limit: new(2), Rate: fast}))
 	for range 2 {
-		_, _, err = s.enqueue(ctx, jobsOf("r", e.group(), 3), s.db)
+		_, _, err := s.enqueue(ctx, append(jobsOf("r", e.group(), 3), jobsOf("r", e.group()+"-other", 3)...), s.db)
 		e.must(err)
 		var done []dibs.Outcome
 		for _, j := range e.claim("r", "w") {
@@ -193,7 +195,7 @@ func (e *explaining) rated() {
 		}
 		e.must(s.finish(ctx, done, finisher{conn: s.db}))
 	}
-	_, err = s.Groups(ctx, "r")
+	_, err := s.Groups(ctx, "r")
 	e.must(err)
 }
 

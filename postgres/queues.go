@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/bucket"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
@@ -97,12 +98,12 @@ func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([
 	read := step{sql: s.sql.get("queues"), args: []any{names}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
 		var q queueRow
 		var order string
-		var lease, base, most, completed, dead, cancelled, per, timeout int64
+		var lease, base, most, completed, dead, cancelled, per, timeout, groupPer int64
 		err := scan(&q.Name, &q.version, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, &order, &lease, &q.MaxAttempts,
 			&base, &q.Backoff.Factor, &most, &q.Backoff.Jitter, &completed, &dead, &cancelled, &q.PayloadLimit,
-			&q.Rate.N, &per, &q.Rate.Burst, &timeout, &q.grouped, &q.groupRates, &q.counted)
+			&q.Rate.N, &per, &q.Rate.Burst, &timeout, &q.GroupRate.N, &groupPer, &q.GroupRate.Burst, &q.grouped, &q.groupRates, &q.counted)
 		q.Order, q.Lease, q.JobTimeout = dibs.Order(order), us(lease), us(timeout)
-		q.Backoff.Base, q.Backoff.Max, q.Rate.Per = us(base), us(most), us(per)
+		q.Backoff.Base, q.Backoff.Max, q.Rate.Per, q.GroupRate.Per = us(base), us(most), us(per), us(groupPer)
 		q.KeepCompleted, q.KeepDead, q.KeepCancelled = us(completed), us(dead), us(cancelled)
 		list = append(list, q)
 		return err
@@ -232,6 +233,7 @@ var waitBriefly = step{sql: qualify.Text("select set_config('lock_timeout', '5s'
 
 // writeQueue stores new settings made from old; done is false if old was outdated.
 func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (done bool, err error) {
+	each := bucket.Of(q.GroupRate)
 	steps := []step{waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {
 		sql: s.sql.get("set_queue"),
 		args: []any{
@@ -239,6 +241,7 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 			q.Backoff.Base.Microseconds(), q.Backoff.Factor, q.Backoff.Max.Microseconds(), q.Backoff.Jitter,
 			q.KeepCompleted.Microseconds(), q.KeepDead.Microseconds(), q.KeepCancelled.Microseconds(), q.PayloadLimit,
 			q.Rate.N, q.Rate.Per.Microseconds(), q.Rate.Burst, q.JobTimeout.Microseconds(), old.version,
+			q.GroupRate.N, q.GroupRate.Per.Microseconds(), q.GroupRate.Burst, each.Step, each.Slack,
 		},
 		row: func(scan func(...any) error) error {
 			done = true
@@ -246,7 +249,10 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 			return scan(&version)
 		},
 	}}
-	if q.GroupLimit != old.GroupLimit || q.Strict != old.Strict {
+	if q.GroupRate != old.GroupRate {
+		steps = append(steps, step{sql: s.sql.get("set_group_rates"), args: []any{q.Name}})
+	}
+	if q.GroupLimit != old.GroupLimit || q.GroupRate != old.GroupRate || q.Strict != old.Strict {
 		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{q.Name, nil}})
 	}
 	if err := s.upkeep.run(ctx, steps...); err != nil || !done {

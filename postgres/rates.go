@@ -59,6 +59,31 @@ func (s *Store) underRates(q queueRow, token dibs.Token, claim step, p *paced) [
 	return []step{free, claim, spent}
 }
 
+// dropRates deletes, after an admission, what is known of groups that need no row for their queue's
+// rate any more: each second it looks at the next dropsRates of them.
+func (s *Store) dropRates(q queueRow) []step {
+	if q.GroupRate.N == 0 {
+		return nil
+	}
+	l := s.queues.lanesOf(q.Name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.ratesLooked) < dropRatesEvery {
+		return nil
+	}
+	l.ratesLooked = time.Now()
+	return []step{{sql: s.sql.get("drop_rates"), args: []any{q.Name, l.ratesAfter, dropsRates}, row: func(scan func(...any) error) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return scan(&l.ratesAfter)
+	}}}
+}
+
+const (
+	dropRatesEvery = time.Second
+	dropsRates     = 1000
+)
+
 // ringAfter has a queue claimed from again when its rates let jobs start of which this claim
 // got too few. If the queue's rate cut the claim short, jobs may start by now.
 func (s *Store) ringAfter(queue string, p paced, got, wanted int) {

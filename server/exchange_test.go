@@ -133,7 +133,7 @@ DELETE /v1/queues/emails?ended=perhaps
 PATCH /v1/queues/a%2Fb?create=true {"concurrency":2,"backoff":{"base":"5s"},"rate":{"n":10,"per":"1m"}}
 PATCH /v1/queues/a%2Fb {"backoff":{"max":60},"rate":{"burst":5}}
 GET /v1/queues/a%2Fb
-PATCH /v1/queues/a%2Fb {"rate":{"n":0}}
+PATCH /v1/queues/a%2Fb {"rate":{"n":0},"group_rate":{"n":5,"per":1}}
 PATCH /v1/queues/a%2Fb/groups/g {"limit":2,"rate":{"n":1,"per":1}}
 PATCH /v1/queues/a%2Fb/groups/g {"limit":0}
 GET /v1/queues/a%2Fb/groups

@@ -64,6 +64,7 @@ type queueChange struct {
 	Concurrency   *int            `json:"concurrency"`
 	Rate          json.RawMessage `json:"rate"` // a part of a wire.Rate
 	GroupLimit    *int            `json:"group_limit"`
+	GroupRate     json.RawMessage `json:"group_rate"` // a part of a wire.Rate
 	Strict        *bool           `json:"strict"`
 	Order         *dibs.Order     `json:"order"`
 	Lease         *wire.Seconds   `json:"lease"`
@@ -102,7 +103,7 @@ func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
 		KeepCompleted: (*time.Duration)(b.KeepCompleted), KeepDead: (*time.Duration)(b.KeepDead), KeepCancelled: (*time.Duration)(b.KeepCancelled),
 	}
 	q, err := s.db.ChangeQueue(r.Context(), old.Name, func(q *dibs.Queue) error {
-		return cmp.Or(changeRate(b.Rate, &q.Rate), changeBackoff(b.Backoff, &q.Backoff), checks.Changer(c)(q))
+		return cmp.Or(changeRate("rate", b.Rate, &q.Rate), changeRate("group_rate", b.GroupRate, &q.GroupRate), changeBackoff(b.Backoff, &q.Backoff), checks.Changer(c)(q))
 	})
 	if err != nil {
 		return err
@@ -135,17 +136,17 @@ func (s *Server) deleteQueue(w http.ResponseWriter, r *http.Request) error {
 
 // changeRate changes the parts of a rate that the request says; what it leaves out stays, but
 // with n the whole rate goes.
-func changeRate(raw json.RawMessage, rate *dibs.Rate) error {
+func changeRate(field string, raw json.RawMessage, rate *dibs.Rate) error {
 	if raw == nil {
 		return nil
 	}
 	n := wire.RateOf(*rate)
-	if err := readObject("rate", raw, &n); err != nil {
+	if err := readObject(field, raw, &n); err != nil {
 		return err
 	}
 	if n.N == 0 {
 		n = wire.Rate{}
-		if err := readObject("rate", raw, &n); err != nil { // what else it says is refused with the rest
+		if err := readObject(field, raw, &n); err != nil { // what else it says is refused with the rest
 			return err
 		}
 	}
@@ -170,7 +171,7 @@ type groupsAnswer struct {
 	Groups []wire.Group `json:"groups"`
 }
 
-// listGroups shows the groups of a queue that have settings of their own.
+// listGroups shows the groups of a queue that have settings of their own, or are held up.
 func (s *Server) listGroups(w http.ResponseWriter, r *http.Request) error {
 	var groups []dibs.Group
 	err := s.loads.show(r, 0, func() error {
@@ -208,7 +209,7 @@ func (s *Server) changeGroup(w http.ResponseWriter, r *http.Request) error {
 		if b.Limit != nil {
 			g.Limit = *b.Limit
 		}
-		return changeRate(b.Rate, &g.Rate)
+		return changeRate("rate", b.Rate, &g.Rate)
 	})
 	if err != nil {
 		return err

@@ -42,7 +42,8 @@ func (s *session) putQueue(q dibs.Queue) (*queue, error) {
 	if _, err := s.exec("set_queue", q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
 		micro(q.Backoff.Base), q.Backoff.Factor, micro(q.Backoff.Max), q.Backoff.Jitter,
 		micro(q.KeepCompleted), micro(q.KeepDead), micro(q.KeepCancelled), q.PayloadLimit,
-		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, now, micro(q.JobTimeout)); err != nil {
+		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, now, micro(q.JobTimeout),
+		q.GroupRate.N, micro(q.GroupRate.Per), q.GroupRate.Burst); err != nil {
 		return nil, err
 	}
 	delete(s.queues, q.Name)
@@ -146,8 +147,11 @@ func (s *session) setQueue(before, after dibs.Queue) error {
 			return err
 		}
 	}
-	if before.GroupLimit == after.GroupLimit && before.Strict == after.Strict {
+	if before.GroupLimit == after.GroupLimit && before.GroupRate == after.GroupRate && before.Strict == after.Strict {
 		return nil
+	}
+	if _, err := s.exec("set_group_rates", after.Name); err != nil {
+		return err
 	}
 	if before.Strict && !after.Strict {
 		now, err := s.now()

@@ -25,11 +25,14 @@ func (s *session) pace(q *queue, key string) (p pace, err error) {
 	}
 	var own dibs.Rate
 	var per int64
-	found, err := s.one("rate", []any{q.Name, key}, &own.N, &per, &own.Burst, &p.full)
+	_, err = s.one("rate", []any{q.Name, key}, &own.N, &per, &own.Burst, &p.full)
 	if own.Per = fromMicroDuration(per); key != "" {
+		r = q.GroupRate
+	}
+	if key != "" && own.N > 0 {
 		r = own
 	}
-	if err != nil || key != "" && !found {
+	if err != nil || r.N == 0 {
 		return pace{}, err
 	}
 	p.Bucket = bucket.Of(r)

@@ -120,11 +120,11 @@ func scanJob(rows *sql.Rows) (*dibs.RawJob, error) {
 // scanQueue reads a row of queue.sql or queues.sql.
 func scanQueue(rows *sql.Rows, groupRates *bool) (dibs.Queue, error) {
 	var q dibs.Queue
-	var lease, base, most, completed, dead, cancelled, per, timeout int64
+	var lease, base, most, completed, dead, cancelled, per, timeout, groupPer int64
 	err := rows.Scan(&q.Name, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, text[dibs.Order]{&q.Order}, &lease, &q.MaxAttempts,
 		&base, &q.Backoff.Factor, &most, &q.Backoff.Jitter, &completed, &dead, &cancelled, &q.PayloadLimit,
-		&q.Rate.N, &per, &q.Rate.Burst, &timeout, groupRates)
-	q.Rate.Per, q.JobTimeout = fromMicroDuration(per), fromMicroDuration(timeout)
+		&q.Rate.N, &per, &q.Rate.Burst, &timeout, &q.GroupRate.N, &groupPer, &q.GroupRate.Burst, groupRates)
+	q.Rate.Per, q.GroupRate.Per, q.JobTimeout = fromMicroDuration(per), fromMicroDuration(groupPer), fromMicroDuration(timeout)
 	q.Lease, q.Backoff.Base, q.Backoff.Max = fromMicroDuration(lease), fromMicroDuration(base), fromMicroDuration(most)
 	q.KeepCompleted, q.KeepDead, q.KeepCancelled = fromMicroDuration(completed), fromMicroDuration(dead), fromMicroDuration(cancelled)
 	return q, err

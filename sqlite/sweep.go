@@ -70,8 +70,10 @@ func (s *session) sweep() (w dibs.Swept, err error) {
 	if w.Pruned, err = s.sweepQueues(now); err != nil {
 		return w, err
 	}
-	if _, err := s.exec("drop_windows", now, maxPrune); err != nil {
-		return w, err
+	for _, drop := range []string{"drop_windows", "drop_rates"} {
+		if _, err := s.exec(drop, now, maxPrune); err != nil {
+			return w, err
+		}
 	}
 	return w, cmp.Or(s.mergeTally(now), s.mendNext(now))
 }

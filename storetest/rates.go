@@ -24,6 +24,7 @@ var rateCases = []oneCase{
 	{"in a strict queue a job keeps its place while its rate holds it up", rateStrict},
 	{"in a strict queue no more jobs keep their places than may start at once", rateStrictPlaces},
 	{"a group that waits for its rate goes on by itself", rateGroupGoesOn},
+	{"a queue with a group that may go on by its rate is due", rateGroupDue},
 	{"a claim that a queue's rate cut short is made again", rateWakes},
 	{"settings of groups are listed", rateList},
 	{"no window has more, whoever claims, fails and crashes", rateRace},
@@ -279,6 +280,20 @@ func rateGroupGoesOn(t *test) {
 		last = j.ClaimedAt
 		t.complete(j)
 	}
+}
+
+// rateGroupDue: nobody claims meanwhile, so that only Due can tell a worker of several queues.
+func rateGroupDue(t *test) {
+	t.setRate(dibs.DefaultQueue, "g", &dibs.Rate{N: 1, Per: time.Second})
+	t.enqueue(copies(2, grouped("g"))...)
+	t.complete(t.claimOne(dibs.ClaimRequest{}))
+	t.claimExactly("the rate is reached")
+	groups, err := t.db.Groups(t.ctx, dibs.DefaultQueue)
+	t.must(err)
+	t.waitUntilTime(groups[0].HeldUntil)
+	due, err := t.Another(t).Due(t.ctx, []string{dibs.DefaultQueue}, nil)
+	t.must(err)
+	equal(t, "due", due, []string{dibs.DefaultQueue})
 }
 
 func rateList(t *test) {

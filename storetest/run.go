@@ -166,6 +166,7 @@ func chapters() []chapter {
 		{name: "delete queue", cases: deleteQueueCases, raced: []string{"no job is lost that is enqueued while its queue is deleted"}},
 		{name: "concurrency", cases: concurrencyCases, races: true},
 		{name: "rates", cases: rateCases, raced: []string{"a first rate, set while claims go on, is not overtaken", "no window has more, whoever claims, fails and crashes", "no window of a group has more, whoever claims, fails and crashes"}},
+		{name: "grouprates", cases: groupRateCases, raced: []string{"no window of a group has more, whoever claims, fails and crashes"}},
 		{name: "unique", cases: uniqueCases, raced: []string{"of enqueuers at once one inserts and all learn the id", "crossing batches at once do not wait for each other for ever"}},
 		{name: "held", cases: heldCases, raced: []string{"a claim gets what was replaced before it, and the answers agree"}},
 		{name: "windows", cases: windowCases, raced: []string{"of many who enqueue at once none enqueues a key twice in its period"}},

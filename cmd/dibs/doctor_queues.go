@@ -69,7 +69,7 @@ func (q *queueLook) readPaced(ctx context.Context, db dibs.Database, maxWait tim
 		if err != nil {
 			return err
 		}
-		q.paced[s.Queue] = slices.ContainsFunc(groups, func(g dibs.Group) bool { return g.Rate.N > 0 })
+		q.paced[s.Queue] = q.why.GroupRate(s.Queue).N > 0 || slices.ContainsFunc(groups, func(g dibs.Group) bool { return g.Rate.N > 0 })
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // migrate prints what it has created, and where.
 func TestMigrateSaysWhatItDid(t *testing.T) {
 	onEachEmpty(t, func(c *cli) {
-		kind, first, newest := "postgres", "0001_first.sql", 3
+		kind, first, newest := "postgres", "0001_first.sql", 4
 		if strings.HasPrefix(c.db, "sqlite:") {
 			kind, first = "sqlite", "0001_jobs.sql"
 		}

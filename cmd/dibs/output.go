@@ -107,9 +107,10 @@ the direction of text, are written as \u escapes.
   enqueued    as 'enqueue' writes them: id; line (of the input, with many); where another
               job held the unique key, existing, and replaced or pushed if that job was
   queues      as 'queue' writes them: name, paused, concurrency, rate (n, per, burst), group_limit,
-              strict, order, lease, job_timeout, max_attempts, backoff (base, factor, max, jitter),
-              keep_completed, keep_dead, keep_cancelled, payload_limit; of one queue also groups
-              with settings of their own: name, limit, rate, held_until
+              group_rate (as rate), strict, order, lease, job_timeout, max_attempts, backoff (base,
+              factor, max, jitter), keep_completed, keep_dead, keep_cancelled, payload_limit; of one
+              queue also groups with settings of their own, and up to 1,000 that group_rate holds
+              up: name, limit, rate, held_until
   counts      as 'stats' writes them: queue, paused, held_until (where its rate holds it up),
               held_groups (how many their rates hold up, at most 1,000), waiting, scheduled
               (those of the waiting whose time has not come), blocked, running, completed, dead,

@@ -128,7 +128,7 @@ func (a *app) queue(cmd *cobra.Command, db dibs.Database, name string, c *change
 		}{wire.QueueOf(q), wire.GroupsOf(groups)})
 	}
 	a.writeQueue(q)
-	a.writeGroups(groups)
+	a.writeGroups(q, groups)
 	return nil
 }
 
@@ -156,8 +156,8 @@ func find(ctx context.Context, db dibs.Database, name string, c *change) (dibs.Q
 }
 
 func (a *app) writeQueue(q dibs.Queue) {
-	rate := rateText(q.Rate)
-	wide := max(12, len(rate))
+	rate, each := rateText(q.Rate), rateText(q.GroupRate)
+	wide := max(12, len(rate), len(each))
 	line := func(name, value, meaning string) {
 		text := fmt.Sprintf("  %-14s  %-*s  %s", name, wide, value, a.paint(faint, meaning))
 		a.say("%s", strings.TrimRight(text, " "))
@@ -170,6 +170,7 @@ func (a *app) writeQueue(q dibs.Queue) {
 	line("concurrency", limit(q.Concurrency), "jobs running at once over all workers")
 	line("rate", rate, "of starts over all workers")
 	line("group-limit", strconv.Itoa(q.GroupLimit), "jobs of one group running at once")
+	line("group-rate", each, "of starts of each group")
 	line("strict", strconv.FormatBool(q.Strict), "a job that waits for its retry holds its place in its group")
 	line("order", string(q.Order), "")
 	line("lease", wire.FormatDuration(q.Lease), "")
@@ -183,20 +184,23 @@ func (a *app) writeQueue(q dibs.Queue) {
 	line("payload-limit", count(int64(q.PayloadLimit)), "bytes")
 }
 
-// maxGroupLines is how many groups with settings of their own are shown.
+// maxGroupLines is how many groups with settings of their own, or held by the queue's rate, are shown.
 const maxGroupLines = 20
 
-func (a *app) writeGroups(groups []dibs.Group) {
+func (a *app) writeGroups(q dibs.Queue, groups []dibs.Group) {
 	if len(groups) == 0 {
 		return
 	}
 	t := a.tableOf("GROUP", "#LIMIT", "#RATE", "NOW")
 	for _, g := range groups[:min(len(groups), maxGroupLines)] {
-		own := "the queue's"
+		own, rate := "the queue's", rateText(g.Rate)
 		if g.Limit > 0 {
 			own = strconv.Itoa(g.Limit)
 		}
-		t.AppendRow(table.Row{a.cell(g.Name, 40), own, rateText(g.Rate), a.paint(yellow, heldText(g.HeldUntil))})
+		if g.Rate.N == 0 && q.GroupRate.N > 0 {
+			rate = "the queue's"
+		}
+		t.AppendRow(table.Row{a.cell(g.Name, 40), own, rate, a.paint(yellow, heldText(g.HeldUntil))})
 	}
 	t.Render()
 	if more := len(groups) - maxGroupLines; more > 0 {

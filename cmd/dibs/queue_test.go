@@ -134,6 +134,12 @@ func TestQueueRates(t *testing.T) {
 			c.t.Errorf("dibs queue writes:\n%s", got)
 		}
 		c.feed(strings.Repeat("1\n", 3), "enqueue", "g", "--lines", "--group", "a")
+		c.has(c.row(c.ok("queue", "g", "--group-rate", "1/day", "--json")), object{"group_rate": map[string]any{"n": 1, "per": 86400, "burst": 0}})
+		c.has(c.row(c.ok("queue", "g", "--group-burst", "2", "--json")), object{"group_rate": map[string]any{"n": 1, "per": 86400, "burst": 2}})
+		if got := c.ok("queue", "g"); !strings.Contains(got, "group-rate      1/day, burst 2 ") || !strings.Contains(got, "  rate            no limit ") {
+			c.t.Errorf("a queue with a rate for its groups: %s", got)
+		}
+		c.ok("queue", "g", "--group-rate", "0")
 		c.ok("queue", "g", "--group", "a", "--rate", "1/day")
 		c.ok("queue", "g", "--group", "a=2", "--group", "b=7")
 		if got := c.rows(c.ok("claim", "g", "-n", "10")); len(got) != 1 {

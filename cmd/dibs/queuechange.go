@@ -9,6 +9,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // change is the change that the flags of 'dibs queue' ask for.
@@ -17,12 +18,10 @@ type change struct {
 	create  bool
 	groups  []groupLimit
 	backoff []func(*dibs.Backoff) // changes of single parts of the backoff
-	rate    *dibs.Rate            // without its burst; of the groups, if some are named
-	burst   *int
+	rate    ratePart              // of the groups, if some are named
+	each    ratePart              // of groups without a rate of their own
 
 	target   dibs.Queue // receives the values of the flags
-	rateArg  rateFlag
-	burstArg int
 	groupArg []string
 }
 
@@ -31,14 +30,44 @@ type groupLimit struct {
 	limit *int // nil: unchanged
 }
 
+// ratePart is what the flags say of a rate. What they leave out stays.
+type ratePart struct {
+	rate     *dibs.Rate // without its burst
+	burst    *int
+	rateArg  rateFlag
+	burstArg int
+}
+
+func (p *ratePart) read(f *pflag.FlagSet, rate, burst string) {
+	p.rate = named(f.Changed(rate), (*dibs.Rate)(&p.rateArg))
+	p.burst = named(f.Changed(burst), &p.burstArg)
+}
+
+func (p *ratePart) given() bool { return p.rate != nil || p.burst != nil }
+
+// of is the rate that the flags make of an old one.
+func (p *ratePart) of(old dibs.Rate) dibs.Rate {
+	if p.rate != nil {
+		if old.N, old.Per = p.rate.N, p.rate.Per; old.N == 0 {
+			old.Burst = 0
+		}
+	}
+	if p.burst != nil {
+		old.Burst = *p.burst
+	}
+	return old
+}
+
 func (c *change) addFlags(cmd *cobra.Command) {
 	f, q := cmd.Flags(), &c.target
 	*q = dibs.DefaultSettings("")
 	f.BoolVar(&c.create, "create", false, "make the queue if it is new")
 	f.IntVar(&q.Concurrency, "concurrency", q.Concurrency, "jobs running at once over all workers; 0: no limit")
 	f.IntVar(&q.GroupLimit, "group-limit", q.GroupLimit, "jobs of one group running at once")
-	f.Var(&c.rateArg, "rate", "most starts over all workers, as 100/min or 10/90s; 0: no limit")
-	f.IntVar(&c.burstArg, "burst", 0, "how many starts more may have been saved up")
+	f.Var(&c.rate.rateArg, "rate", "most starts over all workers, as 100/min or 10/90s; 0: no limit")
+	f.IntVar(&c.rate.burstArg, "burst", 0, "how many starts more may have been saved up")
+	f.Var(&c.each.rateArg, "group-rate", "the rate of each group that has none of its own; 0: no limit")
+	f.IntVar(&c.each.burstArg, "group-burst", 0, "how many starts more each group may have saved up")
 	f.StringArrayVar(&c.groupArg, "group", nil, "`GROUP[=LIMIT]`: its own limit, 0 takes it away, and its own --rate")
 	f.BoolVar(&q.Strict, "strict", q.Strict, "a job that waits for its retry holds its place in its group")
 	f.StringVar((*string)(&q.Order), "order", string(q.Order), "of claims: fifo or lifo")
@@ -79,15 +108,15 @@ func (c *change) read(cmd *cobra.Command) error {
 			c.backoff = append(c.backoff, set)
 		}
 	}
-	c.rate = named(f.Changed("rate"), (*dibs.Rate)(&c.rateArg))
-	c.burst = named(f.Changed("burst"), &c.burstArg)
+	c.rate.read(f, "rate", "burst")
+	c.each.read(f, "group-rate", "group-burst")
 	for _, arg := range c.groupArg {
 		i := strings.LastIndexByte(arg, '=')
 		n, err := strconv.Atoi(arg[i+1:])
 		switch {
 		case i >= 1 && err == nil:
 			c.groups = append(c.groups, groupLimit{arg[:i], &n})
-		case i < 0 && arg != "" && (c.rate != nil || c.burst != nil):
+		case i < 0 && arg != "" && c.rate.given():
 			c.groups = append(c.groups, groupLimit{arg, nil})
 		default:
 			return usagef(cmd, "--group %.60q must be GROUP=LIMIT, such as customer-7=3, or GROUP with --rate", arg)
@@ -105,7 +134,7 @@ func named[T any](given bool, v *T) *T {
 
 // requested reports whether the flags ask for any change.
 func (c *change) requested() bool {
-	return c.create || c.QueueChange != dibs.QueueChange{} || len(c.backoff) > 0 || len(c.groups) > 0 || c.rate != nil || c.burst != nil
+	return c.create || c.QueueChange != dibs.QueueChange{} || len(c.backoff) > 0 || len(c.groups) > 0 || c.rate.given() || c.each.given()
 }
 
 // apply changes the queue q and returns its new settings.
@@ -119,8 +148,9 @@ func (c *change) apply(ctx context.Context, db dibs.Database, q dibs.Queue) (dib
 			set(&q.Backoff)
 		}
 		if len(c.groups) == 0 {
-			q.Rate = c.newRate(q.Rate)
+			q.Rate = c.rate.of(q.Rate)
 		}
+		q.GroupRate = c.each.of(q.GroupRate)
 		return checks.Changer(c.QueueChange)(q)
 	})
 	if err != nil {
@@ -139,7 +169,7 @@ func (c *change) changeGroup(to groupLimit) func(*dibs.Group) error {
 		if to.limit != nil {
 			g.Limit = *to.limit
 		}
-		g.Rate = c.newRate(g.Rate)
+		g.Rate = c.rate.of(g.Rate)
 		return nil
 	}
 }
@@ -159,19 +189,6 @@ func (c *change) checkGroups(ctx context.Context, db dibs.Database, queue string
 		}
 	}
 	return nil
-}
-
-// newRate is the rate that the flags ask for, if they do: what they leave out stays.
-func (c *change) newRate(old dibs.Rate) dibs.Rate {
-	if c.rate != nil {
-		if old.N, old.Per = c.rate.N, c.rate.Per; old.N == 0 {
-			old.Burst = 0
-		}
-	}
-	if c.burst != nil {
-		old.Burst = *c.burst
-	}
-	return old
 }
 
 func newPauseCmd(a *app) *cobra.Command {

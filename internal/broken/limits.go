@@ -186,6 +186,35 @@ var limitVariants = []Variant{
 		Untortured: "its groups seldom have more jobs than their rates let start",
 	},
 	{
+		Name:  "rate-of-new-groups",
+		Fault: "A group that has no row yet does not get its queue's rate.",
+		Harm:  "A new customer gets everything at once, which the rate of each customer was to prevent.",
+		Patches: []Patch{
+			{"postgres", "TestStore/grouprates/each group of a queue starts no more than the queue's rate for groups", []Edit{
+				{"sql/admit.sql", "select coalesce(r.step_ns, t.step_ns) as step_ns", "select r.step_ns as step_ns"},
+			}},
+			{"sqlite", "TestStore/grouprates/each group of a queue starts no more than the queue's rate for groups", []Edit{
+				{"rates.go", "_, err = s.one(\"rate\", []any{q.Name, key}", "found, err := s.one(\"rate\", []any{q.Name, key}"},
+				{"rates.go", "r = q.GroupRate", "r = map[bool]dibs.Rate{true: q.GroupRate}[found]"},
+			}},
+		},
+		Untortured: "its queues have no rate for all groups",
+	},
+	{
+		Name:  "rate-of-own",
+		Fault: "The rate that a queue gives its groups takes the place of a group's own.",
+		Harm:  "A customer who pays for more gets no more, and one who was slowed down goes on at full speed.",
+		Patches: []Patch{
+			{"postgres", "TestStore/grouprates/a group's own rate takes the place of the queue's", []Edit{
+				{"sql/admit.sql", "select coalesce(r.step_ns, t.step_ns) as step_ns, coalesce(r.slack_ns, t.slack_ns) as slack_ns", "select coalesce(t.step_ns, r.step_ns) as step_ns, coalesce(t.slack_ns, r.slack_ns) as slack_ns"},
+			}},
+			{"sqlite", "TestStore/grouprates/a group's own rate takes the place of the queue's", []Edit{
+				{"rates.go", "if key != \"\" && own.N > 0 {", "if key != \"\" && own.N > 0 && q.GroupRate.N == 0 {"},
+			}},
+		},
+		Untortured: "its queues have no rate for all groups",
+	},
+	{
 		Name:  "rate-not-waited",
 		Fault: "Claims do not wait until the rate of a group lets those jobs start that keep their places.",
 		Harm:  "In a strict queue, a job that fails and is tried again at once takes no notice of the rate.",

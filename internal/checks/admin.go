@@ -172,6 +172,7 @@ func apply(q *dibs.Queue, c dibs.QueueChange) {
 	set(&q.Concurrency, c.Concurrency)
 	set(&q.Rate, c.Rate)
 	set(&q.GroupLimit, c.GroupLimit)
+	set(&q.GroupRate, c.GroupRate)
 	set(&q.Strict, c.Strict)
 	set(&q.Order, c.Order)
 	set(&q.Lease, c.Lease)
@@ -230,7 +231,8 @@ func settings(q *dibs.Queue) error {
 		return invalid("payload_limit", "must be 2 to %d bytes, got %d", dibs.MaxPayloadLimit, q.PayloadLimit)
 	}
 	return first(
-		Rate(q.Rate),
+		Rate("rate", q.Rate),
+		Rate("group_rate", q.GroupRate),
 		GroupLimit("group_limit", q.GroupLimit, 1),
 		lease(q.Lease, false),
 		Delay("job_timeout", q.JobTimeout),
@@ -245,7 +247,7 @@ func Group(queue, group string, c dibs.GroupChange) error {
 	limit, rate := 0, dibs.Rate{}
 	set(&limit, c.Limit)
 	set(&rate, c.Rate)
-	return first(Name("queue", queue), Name("group", group), GroupLimit("limit", limit, 0), Rate(rate))
+	return first(Name("queue", queue), Name("group", group), GroupLimit("limit", limit, 0), Rate("rate", rate))
 }
 
 // ChangedGroup has f change a group's settings, and returns what it has changed.
@@ -292,25 +294,25 @@ const (
 	mostBurst  = 10 * 365 * 24 * time.Hour // how long saving up may take
 )
 
-// Rate checks a rate.
-func Rate(r dibs.Rate) error {
+// Rate checks a rate in a field.
+func Rate(field string, r dibs.Rate) error {
 	switch {
 	case r == dibs.Rate{}:
 		return nil
 	case r.N < 0:
-		return invalid("rate.n", "must be 0 (no limit) or more, got %d", r.N)
+		return invalid(field+".n", "must be 0 (no limit) or more, got %d", r.N)
 	case r.N == 0:
-		return invalid("rate.n", "is 0, which means no limit; leave per and burst out too, or give how many jobs may start")
+		return invalid(field+".n", "is 0, which means no limit; leave per and burst out too, or give how many jobs may start")
 	case r.Per < leastPer || r.Per > mostPer:
-		return invalid("rate.per", "must be %v to 31 days, got %v", leastPer, r.Per)
+		return invalid(field+".per", "must be %v to 31 days, got %v", leastPer, r.Per)
 	case int64(r.N) > r.Per.Microseconds():
-		return invalid("rate.n", "must be at most one per microsecond, got %d in %v", r.N, r.Per)
+		return invalid(field+".n", "must be at most one per microsecond, got %d in %v", r.N, r.Per)
 	case r.N > mostStarts:
-		return invalid("rate.n", "must be at most %d, got %d; give a shorter period", mostStarts, r.N)
+		return invalid(field+".n", "must be at most %d, got %d; give a shorter period", mostStarts, r.N)
 	case r.Burst < 0 || r.Burst > mostStarts:
-		return invalid("rate.burst", "must be 0 to %d, got %d", mostStarts, r.Burst)
+		return invalid(field+".burst", "must be 0 to %d, got %d", mostStarts, r.Burst)
 	case float64(r.Burst)*float64(r.Per)/float64(r.N) > float64(mostBurst):
-		return invalid("rate.burst", "must be saved up within ten years at this rate, got %d", r.Burst)
+		return invalid(field+".burst", "must be saved up within ten years at this rate, got %d", r.Burst)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -74,6 +75,7 @@ func (p *Page) groups(r *request) (any, error) {
 	if len(backlogs) == dibs.MaxBacklogs {
 		v.Next = "?queue=" + url.QueryEscape(name) + "&after=" + url.QueryEscape(backlogs[len(backlogs)-1].Group)
 	}
+	list = slices.DeleteFunc(list, func(g dibs.Group) bool { return g.Limit == 0 && g.Rate.N == 0 }) // these are only held up
 	v.More = max(0, len(list)-maxGroups)
 	v.Groups = list[:len(list)-v.More]
 	return v, nil
@@ -85,7 +87,7 @@ type groupField struct{ Name, Label, Help, Value string }
 func groupFieldsOf(g dibs.Group) []groupField {
 	return []groupField{
 		{"limit", "Jobs at once", "of the group; 0: as many as the queue says", strconv.Itoa(g.Limit)},
-		{"rate", "Rate of starts", "such as 100/min or 10/90s, over all workers; 0: no limit", wire.FormatRate(dibs.Rate{N: g.Rate.N, Per: g.Rate.Per})},
+		{"rate", "Rate of starts", "such as 100/min or 10/90s, over all workers; 0: as the queue says", wire.FormatRate(dibs.Rate{N: g.Rate.N, Per: g.Rate.Per})},
 		{"burst", "Burst", "starts that may have been saved up, beyond the rate", strconv.Itoa(g.Rate.Burst)},
 	}
 }
@@ -134,7 +136,7 @@ func (p *Page) changeGroup(r *request) (to, done string, err error) {
 func fillGroup(r *request, g *dibs.Group) (changes []difference, err error) {
 	before, rate := groupFieldsOf(*g), g.Rate
 	if *g, err = groupOf(r, *g); err == nil {
-		err = withoutRate(rate, &g.Rate)
+		err = withoutRate("burst", rate, &g.Rate)
 	}
 	if err != nil {
 		return nil, err

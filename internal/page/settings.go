@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -25,13 +26,11 @@ type field struct {
 // settingsFields are the settings that the form of a queue has.
 var settingsFields = []field{
 	number("concurrency", "Jobs at once", "over all workers; 0: no limit; 1: one after the other", func(q *dibs.Queue) *int { return &q.Concurrency }),
-	{
-		Name: "rate", Label: "Rate of starts", Help: "such as 100/min or 10/90s, over all workers; 0: no limit",
-		get: func(q dibs.Queue) string { return wire.FormatRate(q.Rate) },
-		set: setRate,
-	},
+	pace("rate", "Rate of starts", "such as 100/min or 10/90s, over all workers; 0: no limit", func(q *dibs.Queue) *dibs.Rate { return &q.Rate }),
 	number("burst", "Burst", "starts that may have been saved up, beyond the rate", func(q *dibs.Queue) *int { return &q.Rate.Burst }),
 	number("group_limit", "Jobs of one group at once", "for groups that have no limit of their own", func(q *dibs.Queue) *int { return &q.GroupLimit }),
+	pace("group_rate", "Rate of each group", "of starts, for groups that have no rate of their own; 0: no limit", func(q *dibs.Queue) *dibs.Rate { return &q.GroupRate }),
+	number("group_burst", "Burst of each group", "starts that may have been saved up, beyond that rate", func(q *dibs.Queue) *int { return &q.GroupRate.Burst }),
 	{
 		Name: "strict", Label: "Strict order in groups", Help: "a job that waits for its retry holds its place in its group", Choices: []string{"no", "yes"},
 		get: func(q dibs.Queue) string { return map[bool]string{false: "no", true: "yes"}[q.Strict] },
@@ -68,6 +67,21 @@ func number(name, label, help string, of func(*dibs.Queue) *int) field {
 	}
 }
 
+func pace(name, label, help string, of func(*dibs.Queue) *dibs.Rate) field {
+	return field{
+		Name: name, Label: label, Help: help,
+		get: func(q dibs.Queue) string { return wire.FormatRate(*of(&q)) },
+		set: func(q *dibs.Queue, text string) error {
+			r, err := wire.ParseRate(text)
+			if err != nil {
+				return &dibs.InvalidError{Field: name, Reason: err.Error()}
+			}
+			of(q).N, of(q).Per = r.N, r.Per
+			return nil
+		},
+	}
+}
+
 func span(name, label, help string, of func(*dibs.Queue) *time.Duration) field {
 	return field{
 		Name: name, Label: label, Help: help,
@@ -92,15 +106,6 @@ func fraction(name, label, help string, of func(*dibs.Queue) *float64) field {
 			return nil
 		},
 	}
-}
-
-func setRate(q *dibs.Queue, text string) error {
-	r, err := wire.ParseRate(text)
-	if err != nil {
-		return &dibs.InvalidError{Field: "rate", Reason: err.Error()}
-	}
-	q.Rate.N, q.Rate.Per = r.N, r.Per
-	return nil
 }
 
 func setStrict(q *dibs.Queue, text string) error {
@@ -206,7 +211,7 @@ func fillSettings(r *request, q *dibs.Queue) (changes []difference, err error) {
 			}
 		}
 	}
-	if err := withoutRate(old.Rate, &q.Rate); err != nil {
+	if err := cmp.Or(withoutRate("burst", old.Rate, &q.Rate), withoutRate("group_burst", old.GroupRate, &q.GroupRate)); err != nil {
 		return nil, err
 	}
 	for _, f := range settingsFields {
@@ -229,12 +234,12 @@ func unchangedSince(r *request, name, label, now string) error {
 }
 
 // withoutRate takes the burst away with the rate, and refuses a burst that has none.
-func withoutRate(old dibs.Rate, rate *dibs.Rate) error {
+func withoutRate(field string, old dibs.Rate, rate *dibs.Rate) error {
 	if rate.N != 0 {
 		return nil
 	}
 	if rate.Burst != 0 && rate.Burst != old.Burst {
-		return &dibs.InvalidError{Field: "burst", Reason: "needs a rate; without one there is no limit"}
+		return &dibs.InvalidError{Field: field, Reason: "needs a rate; without one there is no limit"}
 	}
 	*rate = dibs.Rate{}
 	return nil

@@ -124,12 +124,17 @@ func (w *Seen) workersOf(queue string) (live, lost []dibs.WorkerInfo) {
 }
 
 // Rate is the rate of a queue, as far as it is known.
-func (w *Look) Rate(queue string) dibs.Rate {
+func (w *Look) Rate(queue string) dibs.Rate { return w.settings(queue).Rate }
+
+// GroupRate is the rate that the groups of a queue have from it.
+func (w *Look) GroupRate(queue string) dibs.Rate { return w.settings(queue).GroupRate }
+
+func (w *Look) settings(queue string) dibs.Queue {
 	i := slices.IndexFunc(w.Queues, func(q dibs.Queue) bool { return q.Name == queue })
 	if i < 0 {
-		return dibs.Rate{}
+		return dibs.Queue{}
 	}
-	return w.Queues[i].Rate
+	return w.Queues[i]
 }
 
 // Of lists why one queue's jobs do not start. What holds up only jobs of some groups comes last.

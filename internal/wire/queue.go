@@ -15,6 +15,7 @@ type Queue struct {
 	Concurrency   int        `json:"concurrency"`
 	Rate          Rate       `json:"rate,omitzero"`
 	GroupLimit    int        `json:"group_limit"`
+	GroupRate     Rate       `json:"group_rate,omitzero"`
 	Strict        bool       `json:"strict"`
 	Order         dibs.Order `json:"order"`
 	Lease         Seconds    `json:"lease"`
@@ -43,6 +44,7 @@ func QueueOf(q dibs.Queue) Queue {
 		Concurrency:   q.Concurrency,
 		Rate:          RateOf(q.Rate),
 		GroupLimit:    q.GroupLimit,
+		GroupRate:     RateOf(q.GroupRate),
 		Strict:        q.Strict,
 		Order:         q.Order,
 		Lease:         Seconds(q.Lease),

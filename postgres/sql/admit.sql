@@ -20,7 +20,8 @@
 --   clock. A job that keeps its place while it waits
 --   for its retry may have to wait longer, and its group with it; no more of them do than may
 --   ever start at once. held_until is when a group
---   is to be looked at again.
+--   is to be looked at again. A group without a row has saved up all that its queue's rate for groups
+--   allows, if there is one, and gets a row.
 -- In a strict queue a job that has been started comes first, due or not; in others a job
 --   that is not due gives its place up. Rows are then changed by id, which finds the locked
 --   version even if it is newer than the snapshot. If a row that matters was locked, its
@@ -68,28 +69,32 @@ with woken as (
 ), clock as materialized (
     select
         (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000 as now_ns,
-        (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns
+        (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns,
+        nullif(group_step_ns, 0) as step_ns,
+        group_slack_ns as slack_ns
+    from dibs.queue
+    where name = $1
 -- }
 ), met as materialized (
     select
         -- for rates of groups {
         m.named,
         r.ctid as rate_row,
-        r.step_ns,
-        r.slack_ns,
+        b.step_ns,
+        b.slack_ns,
         t.now_ns,
         least(
             greatest(
-                r.full_ns + (coalesce(cardinality(m.starts), 0) * r.step_ns),
+                coalesce(r.full_ns, 0) + (coalesce(cardinality(m.starts), 0) * b.step_ns),
                 case
-                    when cardinality(m.starts) = 1 then m.starts[1] + r.step_ns
+                    when cardinality(m.starts) = 1 then m.starts[1] + b.step_ns
                     else (
-                        select max(s.at_ns + (s.nth * r.step_ns))
+                        select max(s.at_ns + (s.nth * b.step_ns))
                         from unnest(m.starts) with ordinality s (at_ns, nth)
                     )
                 end
             ),
-            t.clock_ns + r.slack_ns + r.step_ns
+            t.clock_ns + b.slack_ns + b.step_ns
         ) as full_ns,
         -- }
         m.group_key
@@ -119,7 +124,15 @@ with woken as (
     ) m
     -- for rates of groups {
     cross join clock t
-    left join dibs.rate r on r.queue = $1 and r.group_key = m.group_key
+    left join lateral (
+        select r.ctid, r.step_ns, r.slack_ns, r.full_ns
+        from dibs.rate r
+        where r.queue = $1 and r.group_key = m.group_key
+        offset 0
+    ) r on true
+    cross join lateral (
+        select coalesce(r.step_ns, t.step_ns) as step_ns, coalesce(r.slack_ns, t.slack_ns) as slack_ns
+    ) b
     -- }
 ), counted as materialized (
     select
@@ -254,18 +267,24 @@ with woken as (
     set full_ns = m.full_ns
     from met m
     where r.ctid = m.rate_row and not m.named
-), changed as (
-    update dibs.rate r
-    set
-        full_ns = b.full_ns,
-        not_before = to_timestamp(0) + (b.all_us * interval '1 microsecond'),
-        held_until = case
+), reckoned as materialized (
+    select
+        b.rate_row,
+        b.group_key,
+        b.step_ns,
+        b.slack_ns,
+        b.full_ns,
+        to_timestamp(0) + (b.all_us * interval '1 microsecond') as not_before,
+        case
             when b.waits and b.more_us > b.now_us then to_timestamp(0) + (b.more_us * interval '1 microsecond')
             when b.all_us > b.now_us then to_timestamp(0) + (b.all_us * interval '1 microsecond')
-        end
+        end as held_until
     from (
         select
             d.rate_row,
+            d.group_key,
+            d.step_ns,
+            d.slack_ns,
             d.full_ns,
             d.now_ns / 1000 as now_us,
             (d.now_ns + greatest(d.owed_ns + ((d.kept + d.wanted - 1) * d.step_ns) - d.slack_ns, 0) + 999) / 1000 as all_us,
@@ -277,9 +296,21 @@ with woken as (
                 offset d.taken
             )) as waits
         from decided d
-        where d.rate_row is not null
+        where d.step_ns is not null
     ) b
+), changed as (
+    update dibs.rate r
+    set
+        full_ns = b.full_ns,
+        not_before = b.not_before,
+        held_until = b.held_until
+    from reckoned b
     where r.ctid = b.rate_row
+), made as (
+    insert into dibs.rate (queue, group_key, step_ns, slack_ns, full_ns, not_before, held_until)
+    select $1, group_key, step_ns, slack_ns, full_ns, not_before, held_until
+    from reckoned
+    where rate_row is null
 -- }
 )
 insert into dibs.tally (queue, waiting, blocked)

@@ -15,6 +15,7 @@ where q.name = any ($1::text[])
         exists (select from dibs.wake w where w.queue = q.name offset 0)
         or exists (select from dibs.wake_list w where w.queue = q.name offset 0)
         or exists (select from dibs.job j where j.queue = q.name and j.gate = 2 and j.run_at <= statement_timestamp() offset 0)
+        or q.group_rates and exists (select from dibs.rate r where r.queue = q.name and r.held_until <= statement_timestamp() offset 0)
     )
 union
 select q.name

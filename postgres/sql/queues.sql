@@ -24,6 +24,9 @@ select
     (extract(epoch from rate_per) * 1000000)::bigint,
     rate_burst,
     (extract(epoch from job_timeout) * 1000000)::bigint,
+    group_rate_n,
+    (extract(epoch from group_rate_per) * 1000000)::bigint,
+    group_rate_burst,
     grouped,
     group_rates,
     coalesce(counted, false)

@@ -46,6 +46,7 @@ with taken as materialized (
         select
         from dibs.rate r
         where r.queue = $1 and r.group_key = t.group_key
+        offset 0
     )
     having count(*) > 0
 )

@@ -1,4 +1,4 @@
--- Purpose: give a group a rate of its own, or take it away.
+-- Purpose: give a group a rate of its own, or take it away: then it has that of its queue, if any.
 -- Parameters: $1 queue, $2 group, $3 n; 0 takes it away; $4 per in microseconds, $5 burst, $6 step
 --   and $7 slack of its bucket in nanoseconds.
 -- Columns out: none.
@@ -12,6 +12,19 @@ with known as (
 ), gone as (
     delete from dibs.rate
     where queue = $1 and group_key = $2 and $3::int = 0
+        and (select group_rate_n from dibs.queue where name = $1) = 0
+), inherited as (
+    update dibs.rate r
+    set
+        n = 0,
+        per = '0',
+        burst = 0,
+        step_ns = q.group_step_ns,
+        slack_ns = q.group_slack_ns,
+        not_before = null,
+        held_until = null
+    from dibs.queue q
+    where q.name = $1 and q.group_rate_n > 0 and r.queue = $1 and r.group_key = $2 and $3::int = 0
 )
 insert into dibs.rate (queue, group_key, n, per, burst, step_ns, slack_ns)
 select $1, $2, $3::int, $4::bigint * interval '1 microsecond', $5, $6, $7

@@ -3,7 +3,8 @@
 --   $4 group_limit, $5 strict, $6 order, $7 lease, $8 max_attempts, $9 backoff base,
 --   $10 factor, $11 max, $12 jitter, $13 keep completed, $14 dead, $15 cancelled,
 --   $16 payload limit, $17 rate n, $18 per, $19 burst, $20 job timeout; durations in
---   microseconds. $21 the version they were made from.
+--   microseconds. $21 the version they were made from; $22 n, $23 per and $24 burst of the groups'
+--   rate, $25 step and $26 slack of its bucket in nanoseconds.
 -- Columns out: version; no row if somebody else has changed the settings since.
 -- Concurrency: from the commit on, claims under the old version find nothing. Under a new
 --   limit or rate the next claim first counts the running jobs (count_running.sql).
@@ -29,6 +30,12 @@ set
     rate_n = $17,
     rate_per = $18::bigint * interval '1 microsecond',
     rate_burst = $19,
-    job_timeout = $20::bigint * interval '1 microsecond'
+    job_timeout = $20::bigint * interval '1 microsecond',
+    group_rate_n = $22,
+    group_rate_per = $23::bigint * interval '1 microsecond',
+    group_rate_burst = $24,
+    group_step_ns = $25,
+    group_slack_ns = $26,
+    group_rates = group_rates or $22 > 0
 where name = $1 and version = $21
 returning version

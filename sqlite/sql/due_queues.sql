@@ -42,6 +42,11 @@ where exists (
     from dibs_job j
     where j.queue = asked.queue and j.gate = 2 and j.run_at <= ?2
   )
+  or exists (
+    select 1
+    from dibs_rate r
+    where r.queue = asked.queue and r.held_until <= ?2
+  )
 union
 select queue
 from lane

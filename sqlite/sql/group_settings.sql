@@ -1,4 +1,5 @@
--- Purpose: list the groups of a queue that have settings of their own.
+-- Purpose: list the groups of a queue that have settings of their own, and of those that its
+--   rate for groups holds up the 1,000 that may go on first.
 -- Parameters: ?1 queue, ?2 now.
 -- Columns out: group, limit or 0, rate n, per in microseconds, burst, held until or null.
 -- Concurrency: a plain read of the transaction's snapshot.
@@ -12,7 +13,15 @@ select
 from (
   select group_key from dibs_group_limit where queue = ?1
   union
-  select group_key from dibs_rate where queue = ?1 and group_key <> ''
+  select group_key from dibs_rate where queue = ?1 and group_key <> '' and n > 0
+  union
+  select group_key from (
+    select group_key
+    from dibs_rate
+    where queue = ?1 and group_key <> '' and n = 0 and held_until > ?2
+    order by held_until
+    limit 1000
+  )
 ) g
 left join dibs_group_limit l on l.queue = ?1 and l.group_key = g.group_key
 left join dibs_rate r on r.queue = ?1 and r.group_key = g.group_key

@@ -3,6 +3,10 @@
 --   to be settled anew, or null.
 -- Columns out: none.
 -- Concurrency: the only write transaction of the file, which has given the group's places.
-update dibs_rate
-set not_before = ?3, held_until = ?4
-where queue = ?1 and group_key = ?2 and (not_before <> ?3 or held_until is not ?4)
+insert into dibs_rate (queue, group_key, not_before, held_until)
+values (?1, ?2, ?3, ?4)
+on conflict (queue, group_key) do update
+set
+  not_before = excluded.not_before,
+  held_until = excluded.held_until
+where not_before <> excluded.not_before or held_until is not excluded.held_until

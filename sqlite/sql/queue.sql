@@ -23,6 +23,9 @@ select
   rate_per,
   rate_burst,
   job_timeout,
+  group_rate_n,
+  group_rate_per,
+  group_rate_burst,
   group_rates
 from dibs_queue
 where name = ?1

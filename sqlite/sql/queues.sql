@@ -2,7 +2,7 @@
 -- Parameters: none.
 -- Columns out: name, paused, concurrency, group_limit, strict, claim_order, lease,
 --   max_attempts, backoff base, factor, max, jitter, keep completed, dead, cancelled,
---   payload limit, rate n, per, burst, job timeout, whether groups may have rates; durations in microseconds.
+--   payload limit, rate n, per, burst, job timeout, n, per, burst of the groups' rate, whether groups may have rates; durations in microseconds.
 -- Concurrency: a plain read of the transaction's snapshot.
 select
   name,
@@ -25,6 +25,9 @@ select
   rate_per,
   rate_burst,
   job_timeout,
+  group_rate_n,
+  group_rate_per,
+  group_rate_burst,
   group_rates
 from dibs_queue
 order by name

@@ -1,6 +1,13 @@
--- Purpose: take a group's rate away.
+-- Purpose: take a group's rate away: from now on it has that of its queue, if any.
 -- Parameters: ?1 queue, ?2 group.
 -- Columns out: none.
--- Concurrency: the group is settled in the same write transaction.
-delete from dibs_rate
+-- Concurrency: the group is settled in the same write transaction, or later if it has no jobs. What it
+--   has saved up, or owes, stays.
+update dibs_rate
+set
+  n = 0,
+  per = 0,
+  burst = 0,
+  not_before = 0,
+  held_until = null
 where queue = ?1 and group_key = ?2

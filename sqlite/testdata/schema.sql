@@ -665,6 +665,13 @@ begin
   set held_until = new.now
   where queue = new.queue and group_key = new.group_key and n > 0;
 
+  insert into dibs_rate (queue, group_key, held_until)
+  select q.name, new.group_key, new.now
+  from dibs_queue q
+  where q.name = new.queue and q.group_rate_n > 0
+  on conflict (queue, group_key) do update
+  set held_until = excluded.held_until;
+
   insert into dibs_settling_group
   select
     new.queue,
@@ -682,7 +689,7 @@ begin
     ),
     q.strict
   from dibs_queue q
-  where q.name = new.queue and not exists (
+  where q.name = new.queue and q.group_rate_n = 0 and not exists (
       select 1
       from dibs_rate r
       where r.queue = new.queue and r.group_key = new.group_key and r.n > 0
@@ -845,7 +852,11 @@ CREATE TABLE dibs_queue (
   payload_limit integer not null,
   group_rates integer not null default 0, -- 1 once a group was given a rate
   created_at integer not null, job_timeout integer not null default 0
-  constraint queue_job_timeout_is_0_to_10years check (job_timeout between 0 and 315360000000000),
+  constraint queue_job_timeout_is_0_to_10years check (job_timeout between 0 and 315360000000000), group_rate_n integer not null default 0, group_rate_per integer not null default 0, group_rate_burst integer not null default 0
+  constraint queue_group_rate_is_n_per_1s_to_31days_with_burst check (
+    (group_rate_n = 0 and group_rate_burst >= 0)
+    or (group_rate_n between 1 and 1000000000 and group_rate_per between 1000000 and 2678400000000 and group_rate_burst between 0 and 1000000000)
+  ),
   constraint queue_name_is_1_to_255_long check (length(name) between 1 and 255),
   constraint queue_flags_are_0_or_1 check (paused in (0, 1) and strict in (0, 1) and group_rates in (0, 1)),
   constraint queue_concurrency_is_0_to_1000000 check (concurrency between 0 and 1000000),
@@ -970,6 +981,8 @@ CREATE UNIQUE INDEX dibs_job_unique on dibs_job (queue, unique_key)
   where unique_held = 1;
 
 CREATE INDEX dibs_rate_held on dibs_rate (queue, held_until) where held_until is not null;
+
+CREATE INDEX dibs_rate_saved on dibs_rate (full_ns) where n = 0 and group_key <> '';
 
 CREATE INDEX dibs_schedule_next on dibs_schedule (next_at) where next_at is not null;
 
