@@ -50,6 +50,26 @@ func ExampleNewKind() {
 	// order 17 is confirmed to ann@example.com
 }
 
+// Options say where the job stands among others: here, each customer's jobs run one after the other, and no
+// order is confirmed twice at the same time.
+func ExampleKind_Enqueue() {
+	ctx := context.Background()
+	store, end := temporary(ctx)
+	defer end()
+
+	for range 2 {
+		done, err := confirm.Enqueue(ctx, store, Confirmation{17, "ann@example.com"},
+			dibs.InGroup("ann"), dibs.UniqueByPayload, dibs.Priority(10))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("job", done.ID, "existing:", done.Existing)
+	}
+	// Output:
+	// job 1 existing: false
+	// job 1 existing: true
+}
+
 // One worker serves three queues: reports hold at most 2 of its 20 places, and of the other two,
 // mail starts three jobs where bulk starts one, while both have jobs that are due.
 func ExampleWorker_queues() {

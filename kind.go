@@ -62,9 +62,16 @@ func NewKind[T any](name string, o KindOptions) Kind[T] {
 // Name is the kind's name.
 func (k Kind[T]) Name() string { return k.name }
 
-// New is a job of the kind; its other fields may be set before it is enqueued.
-func (k Kind[T]) New(payload T) NewJob {
-	return NewJob{Queue: k.options.Queue, Kind: k.name, Payload: payload, MaxAttempts: k.options.MaxAttempts}
+// New is a job of the kind, as options such as [InGroup] change it, in their order; nil ones do
+// nothing. Its other fields may be set before it is enqueued.
+func (k Kind[T]) New(payload T, options ...func(*NewJob)) NewJob {
+	j := NewJob{Queue: k.options.Queue, Kind: k.name, Payload: payload, MaxAttempts: k.options.MaxAttempts}
+	for _, change := range options {
+		if change != nil {
+			change(&j)
+		}
+	}
+	return j
 }
 
 // Enqueuer is what enqueues: a Database or a Tx.
@@ -76,12 +83,12 @@ type Enqueuer interface {
 // around it.
 type EnqueueFunc func(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
 
-// Enqueue enqueues one job of the kind.
-func (k Kind[T]) Enqueue(ctx context.Context, to Enqueuer, payload T) (Enqueued, error) {
+// Enqueue enqueues one job of the kind, with the options that New takes.
+func (k Kind[T]) Enqueue(ctx context.Context, to Enqueuer, payload T, options ...func(*NewJob)) (Enqueued, error) {
 	if to == nil {
 		return Enqueued{}, &InvalidError{"to", "is nil; give a Database or a Tx"}
 	}
-	done, err := to.Enqueue(ctx, []NewJob{k.New(payload)})
+	done, err := to.Enqueue(ctx, []NewJob{k.New(payload, options...)})
 	if err != nil {
 		return Enqueued{}, err
 	}

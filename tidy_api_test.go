@@ -23,7 +23,7 @@ var wideInterfaces = map[string]string{
 
 // rootNames is how many functions and types the root package may export. Before it grows, look
 // for what can be hidden.
-const rootNames = 64
+const rootNames = 69
 
 func TestTidyInterfacesAreSmall(t *testing.T) {
 	t.Parallel()
