@@ -78,6 +78,21 @@ func TestTidyRootExportsFewNames(t *testing.T) {
 	}
 }
 
+// Tests that docs/howto/testing.md offers to copy compile in the reader's own module.
+func TestTidyTestsToCopyImportNothingInternal(t *testing.T) {
+	t.Parallel()
+	for name, file := range goFiles(t) {
+		if name != "examples/service/service_test.go" && path.Dir(name) != "examples/emails" {
+			continue
+		}
+		for _, spec := range file.syntax.Imports {
+			if strings.Contains(spec.Path.Value, "/dibs/internal/") {
+				t.Errorf("%s imports %s, which its readers cannot", name, spec.Path.Value)
+			}
+		}
+	}
+}
+
 // A program that somebody built here and committed along with the source stays in
 // every clone for ever.
 func TestTidyNoLargeFileIsCommitted(t *testing.T) {

@@ -67,7 +67,7 @@ var driver = map[string][]string{
 	"internal/nesting": nil,
 	"internal/waits":   nil,
 	"internal/page":    nil,
-	"dibstest":         nil,
+	"dibstest":         {"github.com/jackc/pgx/v5"},
 	"otel":             {"go.opentelemetry.io/otel"},
 	"metrics":          {"github.com/prometheus/client_golang"},
 	"internal/history": nil,                                                   // storetest is built on it, and its users get what it imports
@@ -94,7 +94,7 @@ var below = map[string][]string{
 	"sqlite":           {"", "internal/bucket", "internal/checks", "internal/rest", "internal/ticks", "internal/waits", "diagnosis", "footprint"},
 	"internal/bucket":  {""},
 	"internal/rest":    nil,
-	"dibstest":         {"", "sqlite"},
+	"dibstest":         {"", "postgres", "sqlite"},
 	"otel":             {""},
 	"metrics":          {""},
 	"internal/qualify": nil,

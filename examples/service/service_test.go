@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/dibstest"
-	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -187,30 +185,6 @@ func TestJobsThatNoUserHasCausedAreNotShown(t *testing.T) {
 	}
 	for _, job := range others {
 		s.get(fmt.Sprint("/jobs/", job.ID), http.StatusNotFound)
-	}
-}
-
-// The service and the command dibs find the same queue by the same DIBS_DB.
-func TestDatabasesAreNamedAsForTheCommand(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for _, url := range []string{"sqlite:svc.db", "sqlite:svc", "sqlite://svc.db", "svc.db", "svc.sqlite", "svc.sqlite3", "postgres://host/svc", "postgresql://host/svc.db", "mysql://host/svc.db"} {
-		want, _, _ := open.Place(open.URL(url)) // an unknown kind of database is no file
-		if got := sqlitePath(url); got != want {
-			t.Errorf("%s is the file %q, for the command %q", url, got, want)
-		}
-	}
-	if _, _, err := openDatabase(t.Context(), "mysql://host/svc.db"); err == nil || !strings.Contains(err.Error(), "sqlite:PATH") {
-		t.Errorf("an unknown kind of database gave %v", err)
-	}
-	jobs, _, err := openDatabase(t.Context(), "sqlite:svc.db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := jobs.Close(); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat("svc.db"); err != nil {
-		t.Error(err)
 	}
 }
 
