@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -136,16 +135,6 @@ const idleFor = 30 * time.Second
 // would cost a test.
 const freshFor = 2 * time.Second
 
-// lostAfter is how long the other end of a connection may be gone until the system finds out.
-const lostAfter = 30 * time.Second
-
-// dialer has the system ask whether the other end is there where a connection is idle, and give a connection up if what was
-// sent over it is not confirmed.
-var dialer = net.Dialer{
-	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: lostAfter / 2, Interval: lostAfter / 6, Count: 3},
-	ControlContext:  giveUpUnconfirmed,
-}
-
 // poolConfig returns the settings of Open's pool. It sets o.Pooler if the URL names one.
 func poolConfig(url string, o *Options) (*pgxpool.Config, error) {
 	c, pooler, err := session.Parse(url)
@@ -177,7 +166,6 @@ func poolConfig(url string, o *Options) (*pgxpool.Config, error) {
 	if c.ConnConfig.RuntimeParams["application_name"] == "" && !o.Pooler {
 		c.ConnConfig.RuntimeParams["application_name"] = "dibs"
 	}
-	c.ConnConfig.DialFunc = dialer.DialContext
 	// To part from a server politely means to wait for its answer, and the wire may be silent.
 	c.BeforeClose = func(conn *pgx.Conn) { _ = conn.PgConn().Conn().SetDeadline(time.Now().Add(time.Second)) }
 	c.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > freshFor }

@@ -8,8 +8,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -65,7 +67,18 @@ func Parse(url string) (*pgxpool.Config, Pooler, error) {
 	if pooler == Transactions {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
+	c.ConnConfig.DialFunc = dialer.DialContext
 	return c, pooler, nil
+}
+
+// lostAfter is how long the other end of a connection may be gone until the system finds out.
+const lostAfter = 30 * time.Second
+
+// dialer has the system ask whether the other end is there where a connection is idle, and give a connection up if what was
+// sent over it is not confirmed.
+var dialer = net.Dialer{
+	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: lostAfter / 2, Interval: lostAfter / 6, Count: 3},
+	ControlContext:  giveUpUnconfirmed,
 }
 
 // Setting is a name and a value.

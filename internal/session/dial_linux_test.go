@@ -1,4 +1,4 @@
-package postgres
+package session
 
 import (
 	"net"
@@ -9,7 +9,7 @@ import (
 // A connection whose other end is gone is given up within half a minute, whether something was sent over it or not.
 func TestConnectionsAreGivenUpInHalfAMinute(t *testing.T) {
 	t.Parallel()
-	config, err := poolConfig("postgres://127.0.0.1/any", &Options{})
+	config, _, err := Parse("postgres://127.0.0.1/any")
 	if err != nil {
 		t.Fatal(err)
 	}
