@@ -72,7 +72,7 @@ func (c *change) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&q.Strict, "strict", q.Strict, "a job that waits for its retry holds its place in its group")
 	f.StringVar((*string)(&q.Order), "order", string(q.Order), "of claims: fifo or lifo")
 	f.Var((*durationFlag)(&q.Lease), "lease", "how long a claim lasts unless extended")
-	f.Var((*durationFlag)(&q.JobTimeout), "job-timeout", "how long an attempt may run, also one that runs now; 0s: no limit")
+	f.Var((*durationFlag)(&q.JobTimeout), "job-timeout", "how long an attempt may run, also one that runs now; then\nit has failed, which counts; 0s: no limit")
 	f.IntVar(&q.MaxAttempts, "max-attempts", q.MaxAttempts, "number of attempts after which a job is dead")
 	f.Var((*durationFlag)(&q.Backoff.Base), "backoff", "delay before the first retry")
 	f.Float64Var(&q.Backoff.Factor, "backoff-factor", q.Backoff.Factor, "how much longer each delay is than the one before")

@@ -42,7 +42,7 @@ var settingsFields = []field{
 		set: func(q *dibs.Queue, text string) error { q.Order = dibs.Order(text); return nil },
 	},
 	span("lease", "Lease", "how long after its last sign of life a worker loses its jobs", func(q *dibs.Queue) *time.Duration { return &q.Lease }),
-	span("job_timeout", "Job timeout", "how long an attempt may run, also one that runs now: then its handler is told to stop, and it has failed; 0s: no limit", func(q *dibs.Queue) *time.Duration { return &q.JobTimeout }),
+	span("job_timeout", "Job timeout", "how long an attempt may run, also one that runs now: then its handler is told to stop, and it has failed, which counts; 0s: no limit", func(q *dibs.Queue) *time.Duration { return &q.JobTimeout }),
 	number("max_attempts", "Attempts", "after so many failures a job is dead; for jobs that come later", func(q *dibs.Queue) *int { return &q.MaxAttempts }),
 	span("backoff_base", "First delay", "before the first retry", func(q *dibs.Queue) *time.Duration { return &q.Backoff.Base }),
 	fraction("backoff_factor", "Factor of delays", "each is so many times as long as the one before", func(q *dibs.Queue) *float64 { return &q.Backoff.Factor }),
