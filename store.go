@@ -196,8 +196,8 @@ type Admin interface {
 	// state narrow it when not empty. It returns how many it deleted.
 	Prune(ctx context.Context, queue string, state State, olderThan time.Duration) (int, error)
 
-	// Queues lists all queues by name with their settings.
-	Queues(ctx context.Context) ([]Queue, error)
+	// Queues lists queues by name with their settings: all, or those of the names that there are.
+	Queues(ctx context.Context, names ...string) ([]Queue, error)
 	// SetQueue changes the named settings and returns the result. A queue that does
 	// not exist yet is made.
 	SetQueue(ctx context.Context, name string, c QueueChange) (Queue, error)

@@ -180,7 +180,7 @@ func (h *harness) Stats(ctx context.Context) (all []dibs.QueueStats, err error) 
 	return all, nil
 }
 
-func (h *harness) Queues(context.Context) (all []dibs.Queue, err error) {
+func (h *harness) Queues(context.Context, ...string) (all []dibs.Queue, err error) {
 	h.Lock()
 	defer h.Unlock()
 	for _, q := range h.queues {

@@ -97,8 +97,11 @@ func oneOrAll(name string) any {
 	return jsonArray([]string{name})
 }
 
-// Queues returns the mapping's only queue.
-func (s *Store) Queues(context.Context) ([]dibs.Queue, error) {
+// Queues returns the mapping's only queue, unless only others are named.
+func (s *Store) Queues(_ context.Context, names ...string) ([]dibs.Queue, error) {
+	if len(names) > 0 && !slices.Contains(names, s.Queue()) {
+		return nil, nil
+	}
 	p := s.plan
 	q := dibs.DefaultSettings(s.Queue())
 	q.Lease, q.MaxAttempts, q.Backoff, q.GroupLimit = p.Lease, p.MaxAttempts, p.Backoff, max(p.Mapping.Group.Limit, 1)

@@ -158,12 +158,17 @@ func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) e
 }
 
 // Queues implements dibs.Admin.
-func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
+func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error) {
 	if err := s.check(ctx, "queues"); err != nil {
 		return nil, err
 	}
+	if len(names) > 0 {
+		if names = checks.QueueNames(names); len(names) == 0 {
+			return nil, nil
+		}
+	}
 	_ = s.addNewQueues(ctx) // a role that may only read leaves that to others
-	rows, err := s.readQueues(ctx, nil)
+	rows, err := s.readQueues(ctx, names)
 	if err != nil {
 		return nil, err
 	}

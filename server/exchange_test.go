@@ -138,6 +138,7 @@ PATCH /v1/queues/a%2Fb/groups/g {"limit":2,"rate":{"n":1,"per":1}}
 PATCH /v1/queues/a%2Fb/groups/g {"limit":0}
 GET /v1/queues/a%2Fb/groups
 GET /v1/queues
+GET /v1/queues?limit=1
 GET /v1/workers
 PUT /v1/schedules/report {"spec":"@daily","payload":{"n":12345678901234567890},"jitter":"1m"}
 PATCH /v1/schedules/report {"paused":true}

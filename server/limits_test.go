@@ -214,7 +214,9 @@ func (b *blocked) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	return nil, ctx.Err()
 }
 
-func (b *blocked) Queues(context.Context) ([]dibs.Queue, error) { panic("S3CRET of the database") }
+func (b *blocked) Queues(context.Context, ...string) ([]dibs.Queue, error) {
+	panic("S3CRET of the database")
+}
 
 func TestRequestsAndWaitingOnesAreLimited(t *testing.T) {
 	needs.Race(t)

@@ -55,8 +55,8 @@ func (m *meanwhile) RunSchedule(ctx context.Context, name string, queues ...stri
 	return m.Database.RunSchedule(ctx, name, queues...)
 }
 
-func (m *meanwhile) Queues(ctx context.Context) ([]dibs.Queue, error) {
-	list, err := m.Database.Queues(ctx)
+func (m *meanwhile) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error) {
+	list, err := m.Database.Queues(ctx, names...)
 	m.now()
 	return list, err
 }

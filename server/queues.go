@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -17,20 +16,56 @@ import (
 
 type queuesAnswer struct {
 	Queues []wire.Queue `json:"queues"`
+	Next   string       `json:"next,omitempty"`
 }
 
-// listQueues shows the settings of all queues.
+// listQueues shows the settings of queues, in pages.
 func (s *Server) listQueues(w http.ResponseWriter, r *http.Request) error {
 	queues, err := s.db.Queues(r.Context())
 	if err != nil {
 		return err
 	}
-	var a queuesAnswer
-	for _, q := range queues {
+	name := func(q dibs.Queue) string { return q.Name }
+	part, next, err := queuesOnPage(r, visible(s, r, queues, name), name)
+	if err != nil {
+		return err
+	}
+	a := queuesAnswer{[]wire.Queue{}, next}
+	for _, q := range part {
 		a.Queues = append(a.Queues, wire.QueueOf(q))
 	}
-	a.Queues = visible(s, r, a.Queues, func(q wire.Queue) string { return q.Name })
 	return reply(w, http.StatusOK, a)
+}
+
+// maxQueuesOnPage is how many queues one answer lists.
+const maxQueuesOnPage = 1000
+
+// queuesOnPage is the page of a list, sorted by queue, that a request asks for, and the name after which the next begins.
+func queuesOnPage[T any](r *http.Request, all []T, name func(T) string) (part []T, next string, err error) {
+	q, err := query(r, "queue", "limit", "after")
+	if err != nil {
+		return nil, "", err
+	}
+	limit := maxQueuesOnPage
+	if _, given := q["limit"]; given {
+		if limit, err = number(q, "limit"); err == nil && (limit < 1 || limit > maxQueuesOnPage) {
+			err = &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, got %d", maxQueuesOnPage, limit)}
+		}
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	only, named := q["queue"]
+	for _, one := range all {
+		switch is := name(one); {
+		case named && is != only, is <= q["after"]:
+		case len(part) == limit:
+			return part, name(part[limit-1]), nil
+		default:
+			part = append(part, one)
+		}
+	}
+	return part, "", nil
 }
 
 // queueOf finds the queue that the path names.
@@ -39,12 +74,12 @@ func (s *Server) queueOf(r *http.Request) (dibs.Queue, error) {
 	if err := s.mayUse(r, name); err != nil {
 		return dibs.Queue{}, err
 	}
-	queues, err := s.db.Queues(r.Context())
+	queues, err := s.db.Queues(r.Context(), name)
 	if err != nil {
 		return dibs.Queue{}, err
 	}
-	if i := slices.IndexFunc(queues, func(q dibs.Queue) bool { return q.Name == name }); i >= 0 {
-		return queues[i], nil
+	if len(queues) > 0 {
+		return queues[0], nil
 	}
 	return dibs.Queue{}, fmt.Errorf("%w %.255q", dibs.ErrUnknownQueue, name)
 }
@@ -237,9 +272,10 @@ func (s *Server) group(r *http.Request, queue, name string) (dibs.Group, error) 
 
 type statsAnswer struct {
 	Stats []wire.Stats `json:"stats"`
+	Next  string       `json:"next,omitempty"`
 }
 
-// stats counts every queue, once for all who ask meanwhile.
+// stats counts every queue, once for all who ask meanwhile, and shows them in pages.
 func (s *Server) stats(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.counts.ask(func() ([]dibs.QueueStats, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Limits.AnswerTime)
@@ -249,8 +285,13 @@ func (s *Server) stats(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	a := statsAnswer{[]wire.Stats{}}
-	for _, q := range visible(s, r, all, func(q dibs.QueueStats) string { return q.Queue }) {
+	name := func(q dibs.QueueStats) string { return q.Queue }
+	part, next, err := queuesOnPage(r, visible(s, r, all, name), name)
+	if err != nil {
+		return err
+	}
+	a := statsAnswer{[]wire.Stats{}, next}
+	for _, q := range part {
 		a.Stats = append(a.Stats, wire.StatsOf(q))
 	}
 	return reply(w, http.StatusOK, a)

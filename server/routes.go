@@ -36,13 +36,13 @@ func (s *Server) routes() []route {
 		{method: "POST", pattern: "/v1/jobs/edit", scope: ScopeAdmin, handle: s.edit},
 		{method: "POST", pattern: "/v1/jobs/prune", scope: ScopeAdmin, handle: s.prune},
 
-		{method: "GET", pattern: "/v1/queues", scope: ScopeRead, handle: s.listQueues},
+		{method: "GET", pattern: "/v1/queues", scope: ScopeRead, query: []string{"limit", "after"}, handle: s.listQueues},
 		{method: "GET", pattern: "/v1/queues/{queue}", scope: ScopeRead, handle: s.getQueue},
 		{method: "PATCH", pattern: "/v1/queues/{queue}", scope: ScopeAdmin, query: []string{"create"}, handle: s.changeQueue},
 		{method: "DELETE", pattern: "/v1/queues/{queue}", scope: ScopeAdmin, query: []string{"ended"}, handle: s.deleteQueue},
 		{method: "GET", pattern: "/v1/queues/{queue}/groups", scope: ScopeRead, handle: s.listGroups},
 		{method: "PATCH", pattern: "/v1/queues/{queue}/groups/{group}", scope: ScopeAdmin, handle: s.changeGroup},
-		{method: "GET", pattern: "/v1/stats", scope: ScopeRead, handle: s.stats},
+		{method: "GET", pattern: "/v1/stats", scope: ScopeRead, query: []string{"queue", "limit", "after"}, handle: s.stats},
 		{method: "GET", pattern: "/v1/workers", scope: ScopeRead, handle: s.workers},
 
 		{method: "GET", pattern: "/v1/schedules", scope: ScopeRead, handle: s.listSchedules},

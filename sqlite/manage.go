@@ -280,17 +280,17 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 	if err := checks.Prune(queue, state, olderThan); err != nil {
 		return 0, err
 	}
-	queues, err := s.Queues(ctx)
+	names, err := s.namesOf(ctx, queue)
 	if err != nil {
 		return 0, err
 	}
 	total := 0
-	for _, q := range queues {
+	for _, name := range names {
 		for _, st := range finalStates {
-			if (queue != "" && q.Name != queue) || (state != "" && st != state) {
+			if state != "" && st != state {
 				continue
 			}
-			n, err := s.pruneAll(ctx, q.Name, st, olderThan)
+			n, err := s.pruneAll(ctx, name, st, olderThan)
 			total += n
 			if err != nil {
 				return total, err

@@ -10,14 +10,23 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Queues lists all queues by name with their settings.
-func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
+// Queues lists queues by name with their settings: all, or those of the names that there are.
+func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error) {
 	var all []dibs.Queue
-	err := s.read(ctx, "queues", func(rows *sql.Rows) error {
+	add := func(rows *sql.Rows) error {
 		q, err := scanQueue(rows, new(bool))
 		all = append(all, q)
 		return err
-	})
+	}
+	var err error
+	if len(names) == 0 {
+		err = s.read(ctx, "queues", add)
+	}
+	for _, name := range checks.QueueNames(names) {
+		if err == nil {
+			err = s.read(ctx, "queue", add, name)
+		}
+	}
 	if err != nil {
 		return nil, wrap("queues", err)
 	}

@@ -67,6 +67,13 @@ func queuesByName(t *test) {
 		counted = append(counted, stats[i].Queue)
 	}
 	equal(t, "queues", names, []string{"a", "b c", "m", "n", "z"})
+	some, err := t.db.Queues(t.ctx, "z", "none", "a", "z", strings.Repeat("x", 300), "", "a\x00b", "\xff")
+	t.must(err)
+	var found []string
+	for _, q := range some {
+		found = append(found, q.Name)
+	}
+	equal(t, "queues of some names", found, []string{"a", "z"})
 	equal(t, "statistics", counted, names)
 }
 

@@ -125,7 +125,7 @@ type jobTable interface {
 	dibs.Store
 	jobReader
 	Requeue(ctx context.Context, ids []int64) ([]int64, error)
-	Queues(ctx context.Context) ([]dibs.Queue, error)
+	Queues(ctx context.Context, names ...string) ([]dibs.Queue, error)
 	Stats(ctx context.Context) ([]dibs.QueueStats, error)
 	Close() error
 }

@@ -15,18 +15,25 @@ func checkQueue(ctx context.Context, db jobTable, name string) error {
 	if name == "" {
 		return nil
 	}
-	queues, err := db.Queues(ctx)
+	if found, err := db.Queues(ctx, name); err != nil || len(found) > 0 {
+		return err
+	}
+	names, err := queueNames(ctx, db)
 	if err != nil {
 		return err
 	}
+	return unknownQueue(name, names)
+}
+
+func queueNames(ctx context.Context, db interface {
+	Queues(ctx context.Context, names ...string) ([]dibs.Queue, error)
+}) ([]string, error) {
+	queues, err := db.Queues(ctx)
 	names := make([]string, len(queues))
 	for i, q := range queues {
-		if q.Name == name {
-			return nil
-		}
 		names[i] = q.Name
 	}
-	return unknownQueue(name, names)
+	return names, err
 }
 
 func parseID(s string) (int64, error) {

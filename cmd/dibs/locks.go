@@ -115,7 +115,7 @@ func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint)
 
 // queueAndCounts returns a queue's settings and counts.
 func queueAndCounts(ctx context.Context, db dibs.Database, name string) (q dibs.Queue, s dibs.QueueStats, err error) {
-	queues, err := db.Queues(ctx)
+	queues, err := db.Queues(ctx, name)
 	if err != nil {
 		return q, s, err
 	}

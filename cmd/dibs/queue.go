@@ -134,19 +134,19 @@ func (a *app) queue(cmd *cobra.Command, db dibs.Database, name string, c *change
 
 // find returns the queue, or with --create a new one with default settings.
 func find(ctx context.Context, db dibs.Database, name string, c *change) (dibs.Queue, error) {
-	queues, err := db.Queues(ctx)
+	queues, err := db.Queues(ctx, name)
 	if err != nil {
 		return dibs.Queue{}, err
 	}
-	names := make([]string, len(queues))
-	for i, q := range queues {
-		if q.Name == name {
-			return q, nil
-		}
-		names[i] = q.Name
+	if len(queues) > 0 {
+		return queues[0], nil
 	}
 	if c.create {
 		return dibs.DefaultSettings(name), nil
+	}
+	names, err := queueNames(ctx, db)
+	if err != nil {
+		return dibs.Queue{}, err
 	}
 	unknown := unknownQueue(name, names)
 	if c.requested() {

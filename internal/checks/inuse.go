@@ -68,5 +68,11 @@ func (u QueueUses) InUse(name string) error {
 	return fmt.Errorf("%w: %.255q cannot be deleted: %s", dibs.ErrQueueInUse, name, strings.Join(reasons, "; "))
 }
 
+// QueueNames are those of the names that a queue can have, sorted, each once.
+func QueueNames(names []string) []string {
+	sorted := slices.Sorted(slices.Values(names))
+	return slices.DeleteFunc(slices.Compact(sorted), func(name string) bool { return Name("queue", name) != nil })
+}
+
 // UnknownQueue says that there is no such queue.
 func UnknownQueue(name string) error { return fmt.Errorf("%w %.255q", dibs.ErrUnknownQueue, name) }

@@ -178,14 +178,12 @@ func (p *Page) pauseQueue(paused bool) action {
 
 // queueNow is a queue that there is, as it is now.
 func (p *Page) queueNow(r *request, name string) (dibs.Queue, error) {
-	queues, err := p.DB.Queues(r.Context())
+	queues, err := p.DB.Queues(r.Context(), name)
 	if err != nil {
 		return dibs.Queue{}, err
 	}
-	for _, q := range queues {
-		if q.Name == name {
-			return q, nil
-		}
+	if len(queues) > 0 {
+		return queues[0], nil
 	}
 	return dibs.Queue{}, &refusal{404, "There is no queue of the name " + oneLine(name) + "."}
 }

@@ -25,8 +25,8 @@ type known struct {
 	dibs.Admin
 }
 
-func (k known) Queues(context.Context) ([]dibs.Queue, error)       { return k.queues, nil }
-func (k known) Workers(context.Context) ([]dibs.WorkerInfo, error) { return k.workers, nil }
+func (k known) Queues(context.Context, ...string) ([]dibs.Queue, error) { return k.queues, nil }
+func (k known) Workers(context.Context) ([]dibs.WorkerInfo, error)      { return k.workers, nil }
 
 // explain says why a job does not start, and which jobs hold the places that it waits for.
 func (p *Page) explain(r *request, v *jobView, now look) error {

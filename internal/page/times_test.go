@@ -21,8 +21,8 @@ type counted struct {
 	takes           time.Duration // to count the queues
 }
 
-func (c *counted) Queues(context.Context) ([]dibs.Queue, error)       { return nil, nil }
-func (c *counted) Workers(context.Context) ([]dibs.WorkerInfo, error) { return nil, nil }
+func (c *counted) Queues(context.Context, ...string) ([]dibs.Queue, error) { return nil, nil }
+func (c *counted) Workers(context.Context) ([]dibs.WorkerInfo, error)      { return nil, nil }
 func (c *counted) History(_ context.Context, queues []string, _ time.Duration) (list []dibs.Minute, err error) {
 	for _, q := range queues {
 		c.hours[q]++

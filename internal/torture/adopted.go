@@ -37,7 +37,7 @@ func OnTable(t Table) dibs.Database { return onTable{Table: t} }
 // Table holds the methods of an adopted table that a run calls.
 type Table interface {
 	dibs.Store
-	Queues(ctx context.Context) ([]dibs.Queue, error)
+	Queues(ctx context.Context, names ...string) ([]dibs.Queue, error)
 	Stats(ctx context.Context) ([]dibs.QueueStats, error)
 	Close() error
 }

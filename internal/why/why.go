@@ -36,7 +36,7 @@ func (h Hold) Plain() string {
 
 // Reader reads what the reasons depend on.
 type Reader interface {
-	Queues(ctx context.Context) ([]dibs.Queue, error)
+	Queues(ctx context.Context, names ...string) ([]dibs.Queue, error)
 	Workers(ctx context.Context) ([]dibs.WorkerInfo, error)
 	DueKinds(ctx context.Context, queue string) ([]string, error)
 	HangReader

@@ -1,0 +1,75 @@
+package server_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Lists of many queues come in pages, and statistics of one queue alone.
+func TestQueuesAndStatisticsComeInPages(t *testing.T) {
+	onDatabases(t, func(t *testing.T, db dibs.Database) {
+		want := []string{"a", "b/c", "d", "e", "ä"}
+		for _, name := range want {
+			if _, err := db.SetQueue(t.Context(), name, dibs.QueueChange{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		address := serve(t, db)
+		list := func(query string) (names []string, next string, status int) {
+			a, err := http.Get(address + query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Body.Close()
+			var body struct {
+				Queues []struct{ Name string }
+				Stats  []struct{ Queue string }
+				Next   string
+			}
+			if err := json.NewDecoder(a.Body).Decode(&body); err != nil {
+				t.Fatal(err)
+			}
+			for _, q := range body.Queues {
+				names = append(names, q.Name)
+			}
+			for _, q := range body.Stats {
+				names = append(names, q.Queue)
+			}
+			return names, body.Next, a.StatusCode
+		}
+		for _, path := range []string{"/v1/queues", "/v1/stats"} {
+			var all []string
+			pages, next := 1, ""
+			for {
+				var part []string
+				part, next, _ = list(path + "?limit=2&after=" + url.QueryEscape(next))
+				if all = append(all, part...); next == "" {
+					break
+				}
+				pages++
+			}
+			if !slices.Equal(all, want) || pages != 3 {
+				t.Errorf("%s has %q in %d pages", path, all, pages)
+			}
+			if all, next, _ := list(path); !slices.Equal(all, want) || next != "" {
+				t.Errorf("%s has %q without pages, and %q is next", path, all, next)
+			}
+			for _, bad := range []string{"?limit=0", "?limit=1001", "?limit=x"} {
+				if _, _, status := list(path + bad); status != http.StatusUnprocessableEntity {
+					t.Errorf("%s gives %d", path+bad, status)
+				}
+			}
+		}
+		if one, next, _ := list("/v1/stats?queue=b%2Fc"); !slices.Equal(one, []string{"b/c"}) || next != "" {
+			t.Errorf("statistics of one queue: %q, and %q is next", one, next)
+		}
+		if none, _, status := list("/v1/stats?queue=none"); len(none) > 0 || status != http.StatusOK {
+			t.Errorf("statistics of no queue: %q, %d", none, status)
+		}
+	})
+}
