@@ -21,6 +21,9 @@ func (s *Server) enqueueOne(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayUse(r, job.Queue); err != nil {
 		return err
 	}
+	if err := s.mayMake(r.Context(), job.Queue); err != nil {
+		return err
+	}
 	got, err := s.db.Enqueue(r.Context(), []dibs.NewJob{job})
 	if _, rule, ok := wire.InvalidJob(err); ok {
 		return rule
@@ -47,6 +50,7 @@ func (s *Server) enqueueBatch(w http.ResponseWriter, r *http.Request) error {
 		return missing("jobs")
 	}
 	jobs := make([]dibs.NewJob, len(body.Jobs))
+	var queues []string
 	for i, raw := range body.Jobs {
 		if err := r.Context().Err(); err != nil {
 			return err // the client is gone
@@ -60,8 +64,12 @@ func (s *Server) enqueueBatch(w http.ResponseWriter, r *http.Request) error {
 			if err := s.mayUse(r, job.Queue); err != nil {
 				return err
 			}
+			queues = append(queues, job.Queue)
 		}
 		jobs[i] = job
+	}
+	if err := s.mayMake(r.Context(), queues...); err != nil {
+		return err
 	}
 	got, err := s.db.Enqueue(r.Context(), jobs)
 	if err != nil {

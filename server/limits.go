@@ -38,6 +38,9 @@ type Limits struct {
 	// Streams is how many streams of jobs are open at once; default 256.
 	Streams int
 
+	// Queues is how many queues there may be in the database for a request to make another; default 10,000.
+	Queues int
+
 	// The rest is for HTTPServer only.
 
 	// Connections is how many are open at once; default 20,000.
@@ -71,6 +74,7 @@ func (l Limits) withDefaults() Limits {
 		Requests:    orDefault(l.Requests, 1000),
 		Waiting:     orDefault(l.Waiting, 10_000),
 		Streams:     orDefault(l.Streams, 256),
+		Queues:      orDefault(l.Queues, 10_000),
 		Connections: orDefault(l.Connections, 20_000),
 		Header:      orDefault(l.Header, 32<<10),
 		Idle:        orDefault(l.Idle, 2*time.Minute),

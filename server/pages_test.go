@@ -2,13 +2,58 @@ package server_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/server"
 )
+
+// Where there are as many queues as the server allows, a request makes no other, on any way; it may use those that there are.
+func TestRequestsMakeNoQueuesBeyondTheLimit(t *testing.T) {
+	onDatabases(t, func(t *testing.T, db dibs.Database) {
+		h := httptest.NewServer(closing(t, server.New(db, server.Options{Limits: server.Limits{Queues: 3}})))
+		defer h.Close()
+		post := func(method, path, body string, want int, text string) {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), method, h.URL+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			if strings.HasSuffix(path, "/stream") {
+				r.Header.Set("Content-Type", "application/x-ndjson")
+			}
+			a, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Body.Close()
+			answer, _ := io.ReadAll(a.Body)
+			if a.StatusCode != want || !strings.Contains(string(answer), text) {
+				t.Errorf("%s %s %s: %d %s", method, path, body, a.StatusCode, answer)
+			}
+		}
+		const refused = "--max-queues"
+		post("POST", "/v1/jobs", `{"queue":"a"}`, 201, "")
+		post("POST", "/v1/jobs/batch", `{"jobs":[{"queue":"b"},{"queue":"c"},{"queue":"d"}]}`, 422, refused)
+		post("POST", "/v1/jobs/batch", `{"jobs":[{"queue":"b"},{"queue":"c"},{"queue":"a"}]}`, 200, "")
+		post("POST", "/v1/jobs", `{"queue":"d"}`, 422, refused)
+		post("POST", "/v1/jobs/stream", `{"queue":"d"}`+"\n", 200, refused)
+		post("PATCH", "/v1/queues/d?create=true", `{"strict":true}`, 422, refused)
+		post("POST", "/v1/jobs", `{"queue":"b"}`, 201, "")
+		post("PATCH", "/v1/queues/c?create=true", `{"strict":true}`, 200, "")
+		queues, err := db.Queues(t.Context())
+		if err != nil || len(queues) != 3 {
+			t.Errorf("%d queues, %v", len(queues), err)
+		}
+	})
+}
 
 // Lists of many queues come in pages, and statistics of one queue alone.
 func TestQueuesAndStatisticsComeInPages(t *testing.T) {

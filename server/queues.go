@@ -127,6 +127,9 @@ func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case create && errors.Is(err, dibs.ErrUnknownQueue):
 		old = dibs.DefaultSettings(r.PathValue("queue"))
+		if err := s.mayMake(r.Context(), old.Name); err != nil {
+			return err
+		}
 	case errors.Is(err, dibs.ErrUnknownQueue):
 		return fmt.Errorf("%w; with ?create=true this call makes it", err)
 	case err != nil:

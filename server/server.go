@@ -69,6 +69,7 @@ type Server struct {
 	bodies, answers gauge    // what is in use of Limits
 	loads           loads
 	counts          together[[]dibs.QueueStats] // for all who ask for the statistics
+	made            newQueues                   // what is known of the queues for Limits.Queues
 }
 
 // New makes a server of a database, which must be open until the server is closed. It can be

@@ -199,7 +199,11 @@ func (st *stream) enqueue(batch []*streamed) error {
 	}
 	for _, a := range batch {
 		if a.Problem == nil {
-			if err := st.mayUse(now, a.job.Queue); err != nil {
+			err := st.mayUse(now, a.job.Queue)
+			if err == nil {
+				err = st.mayMake(st.r.Context(), a.job.Queue)
+			}
+			if err != nil {
 				a.fail(err)
 			}
 		}

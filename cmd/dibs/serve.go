@@ -92,6 +92,7 @@ func newServeCmd(a *app) *cobra.Command {
 	fs.Int64Var(&f.limits.Body, "max-body", 32<<20, "`BYTES` of one request's body")
 	fs.Int64Var(&f.limits.Bodies, "max-bodies", 128<<20, "`BYTES` of all bodies at one moment")
 	fs.Int64Var(&f.limits.Answers, "max-answers", 256<<20, "`BYTES` of all answers with jobs at one moment")
+	fs.IntVar(&f.limits.Queues, "max-queues", 10_000, "queues there may be for a request to make another")
 	fs.IntVar(&f.limits.Requests, "max-requests", 1000, "requests served at once, besides those that wait")
 	fs.IntVar(&f.limits.Waiting, "max-waiting", 10_000, "requests that wait at once")
 	fs.IntVar(&f.limits.Streams, "max-streams", 256, "streams of jobs open at once")
@@ -106,7 +107,7 @@ func newServeCmd(a *app) *cobra.Command {
 // check checks what the server does not.
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	for name, n := range map[string]int64{
-		"max-body": f.limits.Body, "max-bodies": f.limits.Bodies, "max-answers": f.limits.Answers, "max-requests": int64(f.limits.Requests),
+		"max-body": f.limits.Body, "max-bodies": f.limits.Bodies, "max-answers": f.limits.Answers, "max-queues": int64(f.limits.Queues), "max-requests": int64(f.limits.Requests),
 		"max-waiting": int64(f.limits.Waiting), "max-streams": int64(f.limits.Streams), "max-connections": int64(f.limits.Connections), "pool": int64(f.pool),
 	} {
 		if n < 1 {

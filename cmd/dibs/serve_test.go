@@ -127,7 +127,7 @@ func TestServesFlagsHaveTheDefaultsOfThePackage(t *testing.T) {
 	t.Parallel()
 	cmd := newServeCmd(newApp(nil, nil, nil))
 	flags := map[string]int64{}
-	for _, name := range []string{"max-body", "max-bodies", "max-answers", "max-requests", "max-waiting", "max-streams", "max-connections"} {
+	for _, name := range []string{"max-body", "max-bodies", "max-answers", "max-queues", "max-requests", "max-waiting", "max-streams", "max-connections"} {
 		var n int64
 		for _, digit := range cmd.Flag(name).DefValue {
 			n = 10*n + int64(digit-'0')
@@ -139,7 +139,7 @@ func TestServesFlagsHaveTheDefaultsOfThePackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := s.Limits
-	for name, want := range map[string]int64{"max-body": o.Body, "max-bodies": o.Bodies, "max-answers": o.Answers, "max-requests": int64(o.Requests), "max-waiting": int64(o.Waiting), "max-streams": int64(o.Streams), "max-connections": int64(o.Connections)} {
+	for name, want := range map[string]int64{"max-body": o.Body, "max-bodies": o.Bodies, "max-answers": o.Answers, "max-queues": int64(o.Queues), "max-requests": int64(o.Requests), "max-waiting": int64(o.Waiting), "max-streams": int64(o.Streams), "max-connections": int64(o.Connections)} {
 		if flags[name] != want {
 			t.Errorf("--%s is %d, the package's limit %d", name, flags[name], want)
 		}

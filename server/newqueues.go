@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// newQueues refuses to make queues once there are Limits.Queues: each is a row that statistics and upkeep look at, and a
+// client that may enqueue into all queues makes one by each name that it thinks of.
+type newQueues struct {
+	mu    sync.Mutex
+	known map[string]bool // queues that have been found, up to maxKnownQueues
+	n     int             // how many there were at counted, and those made here since then
+	at    time.Time       // when they were counted
+}
+
+const (
+	maxKnownQueues = 10_000
+	countQueues    = 10 * time.Second // how long a count of the queues holds
+)
+
+// mayMake refuses queues that there are not if the limit is reached.
+func (s *Server) mayMake(ctx context.Context, queues ...string) error {
+	unknown := s.made.unknown(queues)
+	if len(unknown) == 0 {
+		return nil
+	}
+	found, err := s.db.Queues(ctx, unknown...)
+	if err != nil {
+		return err
+	}
+	s.made.found(found)
+	if unknown = s.made.unknown(unknown); len(unknown) == 0 {
+		return nil
+	}
+	if s.made.due() {
+		all, err := s.db.Queues(ctx)
+		if err != nil {
+			return err
+		}
+		s.made.counted(len(all))
+	}
+	if !s.made.add(len(unknown), s.Limits.Queues) {
+		return &dibs.InvalidError{Field: "queue", Reason: fmt.Sprintf("%.60q would be a new one, and this server makes no more where there are %d (dibs serve --max-queues, or Limits.Queues): use one that there is, or delete some", unknown[0], s.Limits.Queues)}
+	}
+	return nil
+}
+
+// unknown are those of the queues of which nobody has found out whether they exist.
+func (m *newQueues) unknown(queues []string) (names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, name := range queues {
+		if name == "" {
+			name = dibs.DefaultQueue
+		}
+		if !m.known[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (m *newQueues) found(queues []dibs.Queue) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil || len(m.known)+len(queues) > maxKnownQueues {
+		m.known = map[string]bool{}
+	}
+	for _, q := range queues {
+		m.known[q.Name] = true
+	}
+}
+
+func (m *newQueues) due() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return time.Since(m.at) >= countQueues
+}
+
+func (m *newQueues) counted(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.n, m.at = n, time.Now()
+}
+
+// add counts n queues that are made now, unless there would be more than most.
+func (m *newQueues) add(n, most int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.n+n > most {
+		return false
+	}
+	m.n += n
+	return true
+}
