@@ -52,6 +52,20 @@ func (c *queueCache) put(q queueRow) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rows[q.Name] = q
+	makeRoom(c.rows)
+}
+
+// maxCached bounds the queues of which a store remembers anything: it is more than one call can name.
+const maxCached = 2 * dibs.MaxBatch
+
+// makeRoom forgets any queues of a cache that holds too many. One that is in use is read again.
+func makeRoom[T any](cache map[string]T) {
+	for name := range cache {
+		if len(cache) <= maxCached {
+			return
+		}
+		delete(cache, name)
+	}
 }
 
 func (c *queueCache) forget(names []string) {
@@ -88,6 +102,7 @@ func (c *queueCache) lanesOf(queue string) *lanes {
 	if l == nil {
 		l = newLanes(c.eager)
 		c.lanes[queue] = l
+		makeRoom(c.lanes)
 	}
 	return l
 }

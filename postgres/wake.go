@@ -152,6 +152,7 @@ func (b *bell) madeRoom(queue string) {
 	}
 	wait := max(0, last.Add(roomPause).Sub(now))
 	b.roomNotifiedAt[queue] = now.Add(wait)
+	makeRoom(b.roomNotifiedAt)
 	b.s.goroutines.Go(func() {
 		select {
 		case <-time.After(wait):

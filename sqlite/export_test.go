@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -132,4 +133,18 @@ func (c *countedTx) ExecContext(ctx context.Context, query string, args ...any) 
 func (c *countedTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	c.statements++
 	return c.SQLTx.QueryContext(ctx, query, args...)
+}
+
+// CachedAfter asks for the settings of some queues that there are not, and returns how many the writer remembers then.
+func (s *Store) CachedAfter(ctx context.Context, names int) (n int, err error) {
+	err = s.write(ctx, "test", func(tx *session) error {
+		for i := range names {
+			if _, err := tx.queue(fmt.Sprint("none", i)); err != nil {
+				return err
+			}
+		}
+		n = len(tx.queues)
+		return nil
+	})
+	return n, err
 }

@@ -174,6 +174,9 @@ func (s *session) queue(name string) (*queue, error) {
 		return err
 	}, name)
 	if err == nil {
+		if len(s.queues) >= maxCached { // claims may name any number of queues, also such that there are not
+			clear(s.queues)
+		}
 		s.queues[name] = q
 	}
 	return q, err
@@ -199,7 +202,7 @@ func (s *session) groupLimit(q *queue, key string) (int, error) {
 	return n, nil
 }
 
-// maxCached is how many group limits are cached for one queue at most.
+// maxCached is how many queues are cached at most, and how many group limits for one queue.
 const maxCached = 10_000
 
 // mark is the part of a session that a call changes. reset puts it back after a call that
