@@ -27,7 +27,8 @@ func checkQueue(ctx context.Context, db jobTable, name string) error {
 
 func queueNames(ctx context.Context, db interface {
 	Queues(ctx context.Context, names ...string) ([]dibs.Queue, error)
-}) ([]string, error) {
+},
+) ([]string, error) {
 	queues, err := db.Queues(ctx)
 	names := make([]string, len(queues))
 	for i, q := range queues {
