@@ -74,7 +74,7 @@ quick: gofumpt vet analyze
 
 gofumpt:
 	@echo '== gofumpt'
-	@bad=$$($(tool) gofumpt -l .) && { [ -z "$$bad" ] || { echo "not formatted (make fmt mends it):" $$bad; exit 1; }; }
+	@bad=$$($(tool) gofumpt -l .) && { [ -z "$$bad" ] || { echo "not formatted (make fmt repairs it):" $$bad; exit 1; }; }
 
 vet:
 	@echo '== vet'

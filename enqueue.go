@@ -92,7 +92,7 @@ type NewJob struct {
 
 	IfHeld IfHeld // what to do with another job that holds the key; default HeldKeep
 	// DelayLimit is how long after its CreatedAt a job that holds the key starts at the latest,
-	// however often it is replaced or pushed. HeldPush needs one: else a job could be put off for
+	// however often it is replaced or pushed. HeldPush needs one: else a job could be delayed for
 	// ever. With HeldReplace it may be 0, no limit. HeldKeep refuses one, and so does a job
 	// without Delay and RunAt. At most MaxDelay.
 	DelayLimit time.Duration

@@ -212,7 +212,7 @@ func (v *verdict) Error() string {
 
 func (v *verdict) Unwrap() error { return v.err }
 
-// Snooze, returned by a handler, puts its job off for d, 0 to MaxDelay, without
+// Snooze, returned by a handler, delays its job by d, 0 to MaxDelay, without
 // counting the attempt.
 func Snooze(d time.Duration) error {
 	d = min(max(d, 0), MaxDelay)
@@ -235,6 +235,6 @@ func RetryAfter(d time.Duration, err error) error {
 func Die(err error) error { return &verdict{ending: EndDead, err: err} }
 
 // Release, returned by a handler, gives the job back unrun, at once and in its old
-// place, without counting the attempt. It may be claimed again at once: to put it off,
+// place, without counting the attempt. It may be claimed again at once: to delay it,
 // return Snooze.
 func Release() error { return &verdict{ending: EndRelease} }

@@ -160,7 +160,7 @@ type Admin interface {
 	// Wait returns the job as soon as it has ended, or ErrNotFound if there is no such job. A job
 	// that fails and is retried has not ended. If the job has ended and is deleted before Wait
 	// has seen it, as by a queue that keeps no completed jobs, the error is ErrNotFound too.
-	// While the database is away Wait goes on, until ctx ends.
+	// While the database is unreachable Wait goes on, until ctx ends.
 	//
 	// It returns at once for a job that this store finishes. It sees the end of others later by
 	// a quarter of the time that it has waited, 5 ms at least and 1 s at most. All calls of a
@@ -173,9 +173,9 @@ type Admin interface {
 	// ends in retry, snooze or release, or its lease ends. It returns the ids of the ended
 	// and of the asked; unknown and final jobs are in neither.
 	Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error)
-	// Requeue puts final jobs back to waiting, due now, with all their attempts allowed
+	// Requeue has final jobs wait again, due now, with all their attempts allowed
 	// again and their history kept. It returns the ids it changed. If another job holds a
-	// job's unique key by now, the job is put back without it.
+	// job's unique key by now, the job waits again without it.
 	Requeue(ctx context.Context, ids []int64) ([]int64, error)
 	// Edit changes the priority or run_at of jobs that are waiting or blocked, and
 	// returns the ids it changed.
@@ -187,7 +187,7 @@ type Admin interface {
 	// the last that died, so that no queue hides another. It reads no other jobs.
 	Failures(ctx context.Context, f FailureFilter) ([]Failure, error)
 	// RequeueEnded is Requeue of those of the jobs that ended at until or before, of all if it is zero:
-	// what others have put back since it was listed, and what has ended anew, stays as it is.
+	// what others have requeued since it was listed, and what has ended anew, stays as it is.
 	RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
 	// DeleteEnded deletes those of the jobs that ended at until or before, all that have ended if it is
 	// zero, and returns the ids it deleted, without those that are just being requeued or deleted by another call.

@@ -36,7 +36,7 @@ func shipOrders(ctx context.Context, db *sql.DB) error {
 	}
 	worker := &dibs.Worker{Store: store, Queue: store.Queue()}
 	dibs.Handle(worker, store.Queue(), func(ctx context.Context, job *dibs.Job[Order]) error {
-		return ship(ctx, job.Payload) // nil: completed; an error: put back, or dead after the last attempt
+		return ship(ctx, job.Payload) // nil: completed; an error: it waits again, or is dead after the last attempt
 	})
 	return worker.Run(ctx)
 }

@@ -29,7 +29,7 @@ type healthAnswer struct {
 	Status string `json:"status"`
 }
 
-// healthz says that the process serves, also while the database is away.
+// healthz says that the process serves, also while the database is unreachable.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return reply(w, http.StatusOK, healthAnswer{"ok"})
 }

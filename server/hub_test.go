@@ -322,7 +322,7 @@ func TestCloseAnswersWaitingClientsAtOnce(t *testing.T) {
 	})
 }
 
-// While the database is away a client that waits goes on waiting, and one that comes is told.
+// While the database is unreachable a client that waits goes on waiting, and one that comes is told.
 func TestWaitsOutlastADatabaseThatIsAway(t *testing.T) {
 	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {

@@ -132,7 +132,7 @@ func TestFailuresAreGroupedAndPutBackOrDeleted(t *testing.T) {
 		b.sees("/queues/mail?state=dead", "Dead jobs grouped by error")
 
 		status, ask := b.send("/failures/requeue", group("mail", "welcome", "dial tcp …: connection refused")...)
-		if status != http.StatusOK || !strings.Contains(ask, "7 dead jobs") || !strings.Contains(ask, "Put back 7 jobs") || !strings.Contains(ask, fmt.Sprintf("jobs/%d", refused[0])) {
+		if status != http.StatusOK || !strings.Contains(ask, "7 dead jobs") || !strings.Contains(ask, "Requeue 7 jobs") || !strings.Contains(ask, fmt.Sprintf("jobs/%d", refused[0])) {
 			t.Errorf("the question: %d %s", status, ask)
 		}
 		if got := statesOf(t, db, refused); got[dibs.Dead] != 7 {

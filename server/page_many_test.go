@@ -35,7 +35,7 @@ func TestTickedJobsAreChanged(t *testing.T) {
 		dead := die(t, db, "bad", "k", "boom %d", 4)
 		b := newBrowser(t, serve(t, db))
 		page := b.sees("/queues/mail", `form="many"`, "Cancel…")
-		if strings.Contains(page, "Put back to waiting…") || strings.Contains(page, "Delete…") {
+		if strings.Contains(page, "Requeue…") || strings.Contains(page, "Delete…") {
 			t.Error("a list of open jobs offers what only ended jobs allow")
 		}
 		id := func(n int64) string { return fmt.Sprint(n) }

@@ -109,7 +109,7 @@ func TestPagesShowAndChangeWhatThereIs(t *testing.T) {
 		}
 		b := newBrowser(t, serve(t, db))
 		job := fmt.Sprintf("/jobs/%d", ids[0])
-		b.sees("/", `href="./queues/mail"`, "nobody works it: 1 job waits")
+		b.sees("/", `href="./queues/mail"`, "no worker: 1 job waits")
 		b.sees("/queues/mail", "welcome", "letter", "g/1", "Attempts")
 		if page := b.sees("/queues/mail?kind=letter", "letter"); strings.Contains(page, "<td data-label=\"Kind\">welcome") {
 			t.Error("a filter of kinds shows others")

@@ -71,7 +71,7 @@ type problemError struct {
 
 func (e *problemError) Error() string { return e.name + ": " + e.detail }
 
-// retryAfter is how many seconds a client should wait while the database is away.
+// retryAfter is how many seconds a client should wait while the database is unreachable.
 const retryAfter = "1"
 
 // problemOf turns an error into what is told of it, and the headers that belong to it. The texts

@@ -156,7 +156,7 @@ func groupStrict(t *test) {
 	first := t.claimExactly("the retry", all[0])
 	t.finish(first[0].Lease().Snooze(100 * time.Millisecond))
 	t.waitUntilTime(t.get(all[0]).RunAt)
-	first = t.claimExactly("after it was put off", all[0])
+	first = t.claimExactly("after it was delayed", all[0])
 	t.finish(first[0].Lease().RetryAfter(time.Hour, "e"))
 	t.edit(dibs.Edit{RunAt: &past}, all[0])
 	t.finish(t.claimExactly("the first once more", all[0])[0].Lease().Die("e"))

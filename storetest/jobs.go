@@ -97,7 +97,7 @@ func cancelThenRetry(t *test) {
 	t.inState(dibs.Cancelled, ids(jobs)...)
 }
 
-// Requirement 4: dead with its error history; can be put back.
+// Requirement 4: dead with its error history; can be requeued.
 func requeueFinal(t *test) {
 	id := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 2, Priority: new(9), Payload: "p"})[0]
 	for range 2 {

@@ -102,7 +102,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"--workload=", "--workload is empty"},
 		{"--workload W1,w5", "--workload: w5 is for PostgreSQL only"},
 		{"--rounds 0", "--rounds must be 1 to 100, got 0"},
-		{"--rounds often", `invalid argument "often" for "--rounds"`},
+		{"--rounds often", `--rounds: "often" is no whole number`},
 		{"--scale 0", "--scale must be 0.001 to 10, got 0"},
 		{"--scale NaN", "--scale must be 0.001 to 10, got NaN"},
 		{"--pool 3", "--pool must be 4 to 1000, got 3"},

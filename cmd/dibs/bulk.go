@@ -341,7 +341,7 @@ func (b *bulk) printSummary() {
 		text += fmt.Sprintf("; replaced %s", count(int64(b.replaced)))
 	}
 	if b.pushed > 0 {
-		text += fmt.Sprintf("; put off %s", count(int64(b.pushed)))
+		text += fmt.Sprintf("; delayed %s", count(int64(b.pushed)))
 	}
 	if b.heldKeys > 0 {
 		text += fmt.Sprintf("; left out %s whose unique keys others hold", count(int64(b.heldKeys)))

@@ -30,8 +30,8 @@ func TestDryRunsChangeNothing(t *testing.T) {
 			{[]string{"cancel", "3", "4"}, "would cancel 1 job\nwould ask the workers of 1 running job to stop\n", "[3 4]"},
 			{[]string{"cancel", "--queue", "q"}, "would cancel 2 jobs\nwould ask the workers of 1 running job to stop\n", "[5 4 3]"},
 			{[]string{"cancel", "--state", "waiting"}, "would cancel 2 jobs\n", "[5 4]"},
-			{[]string{"requeue", "1", "2"}, "would put 2 jobs back to waiting\n", "[1 2]"},
-			{[]string{"requeue", "--state", "cancelled", "--queue", "p"}, "would put 1 job back to waiting\n", "[6]"},
+			{[]string{"requeue", "1", "2"}, "would requeue 2 jobs\n", "[1 2]"},
+			{[]string{"requeue", "--state", "cancelled", "--queue", "p"}, "would requeue 1 job\n", "[6]"},
 			{[]string{"edit", "5", "--priority", "1"}, "would change 1 job\n", "[5]"},
 			{[]string{"edit", "--queue", "q", "--priority", "1"}, "would change 2 jobs\n", "[5 4]"},
 			{[]string{"prune", "--older-than", "0s", "--queue", "p"}, "would delete 1 job\n", "[6]"},
@@ -76,7 +76,7 @@ func TestChangesOfAllQueuesAreConfirmed(t *testing.T) {
 		if r := c.answer("y\n", "cancel", "--state", "waiting"); r.code != exitOK || r.out != "cancelled 2 jobs\n" {
 			c.t.Errorf("exit code %d\n%s%s", r.code, r.out, r.err)
 		}
-		if got := c.ok("requeue", "--state", "cancelled", "--all"); got != "put 2 jobs back to waiting\n" {
+		if got := c.ok("requeue", "--state", "cancelled", "--all"); got != "requeued 2 jobs\n" {
 			c.t.Errorf("dibs requeue --all writes %q", got)
 		}
 		if got := c.ok("cancel", "--all"); got != "cancelled 2 jobs\n" {

@@ -16,9 +16,9 @@ func newCheckCmd(a *app) *cobra.Command {
 		Long: `Look for anything in the database that must not be, such as a count that is wrong or
 a group over its limit. Each finding is one line; exit code 1 if there is any.
 
-With --repair, mend what is wrong after somebody has deleted or inserted rows with SQL:
+With --repair, repair what is wrong after somebody has deleted or inserted rows with SQL:
 counts that are not those of the rows, and groups whose next job is stuck.
-Workers may run meanwhile. What was mended is listed as such, and exit code 1 says that
+Workers may run meanwhile. What was repaired is listed as such, and exit code 1 says that
 something else is wrong, which is not repaired. Jobs of a group that was stuck are shown
 as blocked until a worker's next claim.
 
@@ -27,23 +27,23 @@ of a SQLite file makes other writers wait while it reads.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
-				var mended []string
+				var repaired []string
 				if repair {
 					var err error
-					if mended, err = mend(cmd.Context(), db); err != nil {
+					if repaired, err = repairs(cmd.Context(), db); err != nil {
 						return err
 					}
-					a.noted(cmd.Context(), db, "repair", len(mended), "counts and jobs that were changed with SQL")
+					a.noted(cmd.Context(), db, "repair", len(repaired), "counts and jobs that were changed with SQL")
 				}
 				findings, err := db.Check(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return a.report(mended, findings)
+				return a.report(repaired, findings)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&repair, "repair", false, "mend wrong counts and groups that are stuck")
+	cmd.Flags().BoolVar(&repair, "repair", false, "repair wrong counts and groups that are stuck")
 	return cmd
 }
 
@@ -52,8 +52,8 @@ type repairer interface {
 	Repair(ctx context.Context) ([]string, error)
 }
 
-// mend repairs the database and returns a list of repairs, which is not nil.
-func mend(ctx context.Context, db dibs.Database) ([]string, error) {
+// repairs repairs the database and returns a list of repairs, which is not nil.
+func repairs(ctx context.Context, db dibs.Database) ([]string, error) {
 	r, ok := db.(repairer)
 	if !ok {
 		return nil, fmt.Errorf("check: %T has nothing to repair", db)
@@ -62,23 +62,23 @@ func mend(ctx context.Context, db dibs.Database) ([]string, error) {
 }
 
 // report prints the repairs, nil without --repair, and the findings.
-func (a *app) report(mended, findings []string) error {
+func (a *app) report(repaired, findings []string) error {
 	if a.json {
 		err := a.writeJSON(struct {
-			Mended   []string `json:"mended,omitzero"`
+			Repaired []string `json:"repaired,omitzero"`
 			Findings []string `json:"findings"`
-		}{mended, append([]string{}, findings...)})
+		}{repaired, append([]string{}, findings...)})
 		if err != nil {
 			return err
 		}
 	} else {
-		for _, m := range mended {
-			a.say("mended: %s", printable(m))
+		for _, m := range repaired {
+			a.say("repaired: %s", printable(m))
 		}
 		for _, f := range findings {
 			a.say("%s", printable(f))
 		}
-		if len(mended)+len(findings) == 0 {
+		if len(repaired)+len(findings) == 0 {
 			a.say("nothing wrong")
 		}
 	}

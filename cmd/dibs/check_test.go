@@ -15,7 +15,7 @@ import (
 // It reports other damage and leaves it.
 func TestCheckRepairsWhatSQLByHandHasLeft(t *testing.T) {
 	onEach(t, func(c *cli) {
-		if got := c.ok("check", "--repair", "--json"); got != `{"mended":[],"findings":[]}`+"\n" {
+		if got := c.ok("check", "--repair", "--json"); got != `{"repaired":[],"findings":[]}`+"\n" {
 			t.Errorf("without damage, dibs check --repair --json writes %q", got)
 		}
 		if got := c.ok("check", "--repair"); got != "nothing wrong\n" {
@@ -26,13 +26,13 @@ func TestCheckRepairsWhatSQLByHandHasLeft(t *testing.T) {
 		if r := c.run("", "check"); r.code != exitFailure || r.out != "queue q: counted 3 waiting, there are 1\n" {
 			t.Errorf("dibs check ends with %d and writes %q", r.code, r.out)
 		}
-		if got := c.ok("check", "--repair"); got != "mended: queue q: counted 3 waiting, there are 1\n" {
+		if got := c.ok("check", "--repair"); got != "repaired: queue q: counted 3 waiting, there are 1\n" {
 			t.Errorf("dibs check --repair writes %q", got)
 		}
 		c.has(c.stats("q"), object{"waiting": 1})
 		c.bySQL("update %sjob set payload = 'a'")
 		r := c.run("", "check", "--repair", "--json")
-		want := `{"mended":[],"findings":["job 3: its column payload is not valid JSON: invalid character 'a' looking for beginning of value: \"a\"; a worker ends it as dead"]}` + "\n"
+		want := `{"repaired":[],"findings":["job 3: its column payload is not valid JSON: invalid character 'a' looking for beginning of value: \"a\"; a worker ends it as dead"]}` + "\n"
 		if r.code != exitFailure || r.out != want {
 			t.Errorf("with what is not repaired, dibs check --repair --json ends with %d and writes %q", r.code, r.out)
 		}

@@ -21,8 +21,8 @@ func newDoctorCmd(a *app) *cobra.Command {
 	cmd := a.adoptable(&cobra.Command{
 		Use:   "doctor",
 		Short: "Say what is wrong, and what to do about it",
-		Long: `Say what keeps jobs from running well, worst first, each with the next command: queues that
-nobody works, jobs that wait long, die or lose their workers, upkeep and schedules that are late;
+		Long: `Say what keeps jobs from running well, worst first, each with the next command: queues
+without a worker, jobs that wait long, die or lose their workers, late upkeep and schedules;
 in PostgreSQL long transactions, who holds up whom, dead rows, and settings that hurt; in SQLite
 who locks the file, readers that never end, and where the file is.
 

@@ -113,7 +113,7 @@ func (f *enqueueFlags) add(cmd *cobra.Command) {
 	fs.Var(&f.period, "unique-for", "hold the key this long at least, from now on")
 	fs.StringVar(&f.job.UniqueWindow, "unique-window", "", "hold the key at least until this `WINDOW` ends: hour, day, week, month")
 	fs.StringVar((*string)(&f.job.IfHeld), "if-held", "", "`WHAT` becomes of a waiting holder: keep (default), replace, push")
-	fs.Var(&f.limit, "delay-limit", "a holder starts so long after it was enqueued at the latest")
+	fs.Var(&f.limit, "delay-limit", "a holder starts this long after it was enqueued at the latest")
 	fs.IntVar(&f.job.MaxAttempts, "max-attempts", 0, "number of attempts after which the job is dead; 0: the queue's")
 	fs.StringVar(&f.metadata, "metadata", "", "a small `JSON` object, for tags or trace context")
 	fs.BoolVar(&f.lines, "lines", false, "add one job for each line of text")
@@ -224,7 +224,7 @@ func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string, wa
 		case e.Replaced:
 			a.say("job %d held that unique key: it was replaced", e.ID)
 		case e.Pushed:
-			a.say("job %d holds that unique key already: it was put off", e.ID)
+			a.say("job %d holds that unique key already: it was delayed", e.ID)
 		case e.Existing:
 			a.say("job %d holds that unique key already: nothing was enqueued", e.ID)
 		default:

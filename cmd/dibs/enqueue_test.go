@@ -86,10 +86,10 @@ func TestEnqueueMeetsTheHolderOfAKey(t *testing.T) {
 		says("job 1 held that unique key: it was replaced", `"b"`, "--unique", "u", "--if-held", "replace", "--delay", "1h")
 		before := c.job(1)
 		c.has(before, object{"payload": "b", "unique_key": "u"})
-		says("job 1 holds that unique key already: it was put off", `"c"`, "--unique", "u", "--if-held", "push", "--delay", "12h", "--delay-limit", "1d")
+		says("job 1 holds that unique key already: it was delayed", `"c"`, "--unique", "u", "--if-held", "push", "--delay", "12h", "--delay-limit", "1d")
 		after := c.job(1)
 		if c.has(after, object{"payload": "b"}); after["run_at"].(string) <= before["run_at"].(string) {
-			c.t.Errorf("run_at was put off from %v to %v", before["run_at"], after["run_at"])
+			c.t.Errorf("run_at was delayed from %v to %v", before["run_at"], after["run_at"])
 		}
 		c.has(c.row(c.ok("enqueue", "docs", "--unique", "u", "--if-held", "replace", "--json")), object{"id": 1, "existing": true, "replaced": true})
 		c.has(c.row(c.ok("enqueue", "docs", "--unique", "u", "--if-held", "push", "--delay", "1h", "--delay-limit", "2h", "--json")),
@@ -109,12 +109,12 @@ func TestEnqueueMeetsTheHolderOfAKey(t *testing.T) {
 			}
 			return id
 		}
-		second := from(c.feed(jobs, "enqueue", "docs", "--jobs"), "replaced 1; put off 1; left out 1 whose unique keys others hold\n")
+		second := from(c.feed(jobs, "enqueue", "docs", "--jobs"), "replaced 1; delayed 1; left out 1 whose unique keys others hold\n")
 		c.has(c.job(second), object{"payload": 2})
 		c.ok("cancel", fmt.Sprint(second))
 		says(fmt.Sprintf("job %d holds that unique key already", second), "--unique", "v", "--unique-for", "1m")
 		path := c.write("jobs.csv", "n,@unique_key,@unique_window,@unique_for,@if_held,@delay,@delay_limit\n1,w,month,,,,\n2,w,,1h,replace,,\n3,w,,,push,1h,2h\n")
-		third := from(c.ok("enqueue", "docs", "-f", path), "replaced 1; put off 1")
+		third := from(c.ok("enqueue", "docs", "-f", path), "replaced 1; delayed 1")
 		c.has(c.job(third), object{"payload": map[string]any{"n": "2"}})
 	})
 }

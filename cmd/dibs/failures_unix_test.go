@@ -52,16 +52,16 @@ func TestFailuresAreGroupedAndPutBack(t *testing.T) {
 			if got := c.shell(list); strings.Count(got, "dead") != 2 || strings.Contains(got, "it's a kind") != (i == 0) {
 				t.Errorf("%s: %s", list, got)
 			}
-			for verb, says := range map[string]string{"requeue": "would put 2 jobs back to waiting\n", "prune": "would delete 2 jobs\n"} {
+			for verb, says := range map[string]string{"requeue": "would requeue 2 jobs\n", "prune": "would delete 2 jobs\n"} {
 				if got := c.shell(strings.Replace(list, " ls ", " "+verb+" ", 1) + " --dry-run"); got != says {
 					t.Errorf("%s with %s: %s", list, verb, got)
 				}
 			}
 		}
-		if got := c.shell(strings.Replace(lists[0], " ls ", " requeue ", 1)); got != "put 2 jobs back to waiting\n" {
+		if got := c.shell(strings.Replace(lists[0], " ls ", " requeue ", 1)); got != "requeued 2 jobs\n" {
 			t.Errorf("%s: %s", lists[0], got)
 		}
-		if got := c.ok("requeue", "--state", "dead", "--error", "such user"); got != "put 3 jobs back to waiting\n" {
+		if got := c.ok("requeue", "--state", "dead", "--error", "such user"); got != "requeued 3 jobs\n" {
 			t.Error(got)
 		}
 		if got := c.ok("ls", "--state", "dead", "--worker", "w"); strings.Count(got, "dead") != 1 {

@@ -183,7 +183,7 @@ func TestRequeueJobs(t *testing.T) {
 			c.ok("finish", fmt.Sprint(job["id"]), job["token"].(string), "--retry", "--error", "broken")
 		}
 		c.has(c.stats("q"), object{"dead": 2, "waiting": 1})
-		if got := c.ok("requeue", "1"); got != "put 1 job back to waiting\n" {
+		if got := c.ok("requeue", "1"); got != "requeued 1 job\n" {
 			c.t.Errorf("dibs requeue writes %q", got)
 		}
 		j := c.job(1)
@@ -196,9 +196,9 @@ func TestRequeueJobs(t *testing.T) {
 		if got := c.rows(c.ok("claim", "q", "-n", "10")); len(got) != 3 {
 			c.t.Errorf("claimed %v", got)
 		}
-		c.fails(exitNotFound, "", []string{"requeue", "3"}, "job 3 was not put back: it is running\n")
-		c.fails(exitNotFound, "", []string{"requeue", "99"}, "job 99 was not put back: there is no such job\n")
-		if got := c.ok("requeue", "--state", "dead", "--all"); got != "put 0 jobs back to waiting\n" {
+		c.fails(exitNotFound, "", []string{"requeue", "3"}, "job 3 was not requeued: it is running\n")
+		c.fails(exitNotFound, "", []string{"requeue", "99"}, "job 99 was not requeued: there is no such job\n")
+		if got := c.ok("requeue", "--state", "dead", "--all"); got != "requeued 0 jobs\n" {
 			c.t.Errorf("dibs requeue writes %q", got)
 		}
 	})

@@ -23,7 +23,7 @@ Jobs that have not ended, and unknown ids, are reported with exit code 5.
 The id '-' reads ids from stdin, 10,000 at a time.
 
 With --kind, --group, --worker or --error it reads the jobs first and then deletes those, as
-'requeue' does; what others have put back meanwhile stays. --older-than then goes by this
+'requeue' does; what others have requeued meanwhile stays. --older-than then goes by this
 machine's clock, as it does with --dry-run.`,
 		Example: `  dibs prune --older-than 1h --state completed
   dibs prune --state dead --queue emails --error 'no such user' --dry-run

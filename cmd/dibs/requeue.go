@@ -11,7 +11,7 @@ func newRequeueCmd(a *app) *cobra.Command {
 	var s selection
 	cmd := &cobra.Command{
 		Use:   "requeue ID... | requeue --state dead [flags]",
-		Short: "Put finished jobs back to waiting",
+		Short: "Have finished jobs run again",
 		Long: `Put completed, dead or cancelled jobs back to waiting: due now, with all their
 attempts allowed again and their history kept. A job whose unique key another job
 holds by now comes back without its key.
@@ -19,7 +19,7 @@ holds by now comes back without its key.
 Jobs that have not ended, and unknown ids, are reported with exit code 5.
 The id '-' reads ids from stdin, 10,000 at a time.
 
-With --table, rows are put back that are dead by the side table alone (--state dead).`,
+With --table, rows are requeued that are dead by the side table alone (--state dead).`,
 		Example: `  dibs requeue 17
   dibs requeue --state dead --queue emails --dry-run
   dibs requeue --state dead --all`,
@@ -28,12 +28,12 @@ With --table, rows are put back that are dead by the side table alone (--state d
 				return err
 			}
 			if len(args) == 0 && !dibs.State(s.state).Final() {
-				return usagef(cmd, "give --state completed, dead or cancelled: only such jobs can be put back")
+				return usagef(cmd, "give --state completed, dead or cancelled: only such jobs can be requeued")
 			}
 			return a.withTable(cmd.Context(), func(db jobTable) error {
 				c := bulkChange{
 					app: a, selection: &s, db: db, cmd: cmd,
-					words:      changeWords{"put %s back to waiting", "would put %s back to waiting", "put back", "there is no such job, or it has not ended"},
+					words:      changeWords{"requeued %s", "would requeue %s", "requeued", "there is no such job, or it has not ended"},
 					changeable: func(s dibs.State) bool { return s.Final() && (a.adopted == nil || s == dibs.Dead) },
 					apply: func(ids []int64, until time.Time) ([]changed, error) {
 						if own, ok := db.(dibs.Admin); ok { // what was done again since it was listed stays as it is

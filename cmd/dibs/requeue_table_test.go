@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Rows that are dead only in the side table can be put back by id or all together, and get all
+// Rows that are dead only in the side table can be requeued by id or all together, and get all
 // their attempts again.
 func TestDeadRowsOfASideTableAreRequeued(t *testing.T) {
 	onEach(t, func(c *cli) {
@@ -17,19 +17,19 @@ func TestDeadRowsOfASideTableAreRequeued(t *testing.T) {
 			}
 		}
 		kill()
-		if got := c.ok(x.withTable("requeue", "--state", "dead", "--all", "--dry-run")...); !strings.Contains(got, "would put 3 jobs back") {
+		if got := c.ok(x.withTable("requeue", "--state", "dead", "--all", "--dry-run")...); !strings.Contains(got, "would requeue 3 jobs") {
 			t.Error(got)
 		}
-		if got := c.ok(x.withTable("requeue", "17")...); !strings.Contains(got, "put 1 job back") {
+		if got := c.ok(x.withTable("requeue", "17")...); !strings.Contains(got, "requeued 1 job") {
 			t.Error(got)
 		}
-		c.fails(exitNotFound, "", x.withTable("requeue", "17", "nothing"), "2 of 2 jobs were not put back")
+		c.fails(exitNotFound, "", x.withTable("requeue", "17", "nothing"), "2 of 2 jobs were not requeued")
 		rows := c.rows(c.ok(x.withTable("claim", "-n", "2", "--worker", "me")...))
 		if len(rows) != 2 || rows[1]["key"] != "17" || fmt.Sprint(rows[1]["attempt"], rows[1]["excused"]) != "2 1" {
 			t.Errorf("claimed %v", rows)
 		}
-		c.fails(exitNotFound, "", x.withTable("requeue", "17"), "was not put back") // the row is running
-		if got := c.ok(x.withTable("requeue", "--state", "dead", "--all")...); !strings.Contains(got, "put 2 jobs back") {
+		c.fails(exitNotFound, "", x.withTable("requeue", "17"), "was not requeued") // the row is running
+		if got := c.ok(x.withTable("requeue", "--state", "dead", "--all")...); !strings.Contains(got, "requeued 2 jobs") {
 			t.Error(got)
 		}
 		if got := c.ok(x.withTable("ls", "--state", "dead")...); !strings.Contains(got, "no such jobs") {

@@ -53,8 +53,8 @@ func (f *scheduleFlags) add(cmd *cobra.Command) {
 	fs.IntVarP(&f.priority, "priority", "p", dibs.DefaultPriority, "of the jobs, `0-32767`, small first")
 	fs.IntVar(&f.maxAttempts, "max-attempts", 0, "of the jobs; 0: the queue's")
 	fs.StringVarP(&f.group, "group", "g", "", "`GROUP` of the jobs")
-	fs.Var(&f.jitter, "jitter", "start each job up to so much later, at random")
-	fs.StringVar(&f.missed, "missed", string(dibs.MissedOnce), "what becomes of ticks that passed while nobody worked: once (one\njob for all of them), skip or all")
+	fs.Var(&f.jitter, "jitter", "start each job up to this much later, at random")
+	fs.StringVar(&f.missed, "missed", string(dibs.MissedOnce), "what becomes of ticks that passed while no process ran: once (one\njob for all of them), skip or all")
 	fs.IntVar(&f.missedLimit, "missed-limit", dibs.DefaultMissedLimit, "for --missed all: how many jobs at most")
 	fs.BoolVar(&f.skipOverlap, "skip-overlap", false, "no job while the one of the tick before has not ended")
 }

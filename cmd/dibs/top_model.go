@@ -194,7 +194,7 @@ func (m *topModel) pause() {
 // requeue asks whether to requeue the selected dead job, or the opened one.
 func (m *topModel) requeue() {
 	if m.app.adopted != nil {
-		m.news = "rows of an adopted table are put back with SQL"
+		m.news = "rows of an adopted table are requeued with SQL"
 		return
 	}
 	job := m.selectedJob()

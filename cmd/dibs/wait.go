@@ -22,7 +22,7 @@ func newWaitCmd(a *app) *cobra.Command {
 and is retried has not ended.
 
 The exit code is 0 if all have completed, 9 if one is dead or cancelled, and 10 if --timeout
-was over before all had ended. While the database is away, dibs waits on.
+was over before all had ended. While the database is unreachable, dibs waits on.
 
 With --json, each job is one line as 'dibs show' writes it.
 

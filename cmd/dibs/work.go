@@ -111,8 +111,8 @@ is 0. A second signal kills the programs at once; the exit code is then 130. The
 again within half a second is taken for the first one.
 
 --listen ADDRESS, such as :8080, serves two pages over HTTP for probes: /healthz is good
-(status 200) while the process does its work, also while the database is away, and /readyz while
-the database answers too and no signal has come. Otherwise they have the status 503. A third
+(status 200) while the process does its work, also while the database is unreachable, and /readyz
+while the database answers too and no signal has come. Otherwise they have the status 503. A third
 page, /metrics, is for Prometheus. As it names queues and kinds, it is served off the loopback
 address only with --tokens, which 'dibs serve token' makes, to those who send one with the scope
 read for all queues; or with --insecure to everybody.
@@ -204,7 +204,7 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.lines, "lines", false, "start programs that stay, and give them jobs as lines of JSON")
 	fs.BoolVar(&f.shared, "shared", false, "with --lines: a program gets several jobs at once")
 	fs.IntVar(&f.processes, "processes", 1, "with --shared: programs that share the --concurrency jobs")
-	fs.IntVar(&f.maxJobs, "max-jobs", 0, "with --lines: replace a program after so many jobs; default: never")
+	fs.IntVar(&f.maxJobs, "max-jobs", 0, "with --lines: replace a program after this many jobs; default: never")
 	fs.StringVar(&f.listen, "listen", "", "serve /healthz, /readyz and /metrics over HTTP at this `ADDRESS`")
 	fs.StringVar(&f.tokens, "tokens", "", "`FILE` of the tokens for /metrics; default: those of $DIBS_TOKENS")
 	fs.BoolVar(&f.insecure, "insecure", false, "serve /metrics to everybody who reaches it, without tokens")

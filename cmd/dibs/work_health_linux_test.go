@@ -99,7 +99,7 @@ func TestWorkIsLiveButNotReadyWhileTheDatabaseIsAwayOrItStops(t *testing.T) {
 	p.gone()
 }
 
-// Neither a program that ignores signals nor a database that is away keeps a worker from
+// Neither a program that ignores signals nor a database that is unreachable keeps a worker from
 // ending at the second signal.
 func TestWorkEndsAtTheSecondSignalThoughTheDatabaseIsAway(t *testing.T) {
 	needs.Race(t)

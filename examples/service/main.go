@@ -146,7 +146,7 @@ func counters() dibs.Hooks {
 		Finished: func(a dibs.Attempt) {
 			ending := string(a.Outcome.Ending)
 			switch {
-			case a.NotWritten != nil: // refused, or the database was away
+			case a.NotWritten != nil: // refused, or the database was unreachable
 				ending = "not_written"
 			case ending == "": // the handler finished it in a transaction: ErrFinished
 				ending = "finished"

@@ -189,7 +189,7 @@ func worksAndStops(q *queue, command []string) {
 		}
 	}
 	if j := q.job(6); j.State != "waiting" || j.Attempt != j.Excused {
-		q.t.Errorf("the job that was put off is %+v", j)
+		q.t.Errorf("the job that was delayed is %+v", j)
 	}
 	q.run("", "check")
 }

@@ -93,7 +93,7 @@ func (p *Page) requeueJob(r *request) (to, done string, err error) {
 		}
 		p.audit(r, "requeue", len(ids), fmt.Sprint("job ", j.ID))
 		if len(ids) == 0 {
-			return "", &refusal{409, fmt.Sprintf("Job %d has not ended, so it cannot be put back.", j.ID)}
+			return "", &refusal{409, fmt.Sprintf("Job %d has not ended, so it cannot be requeued.", j.ID)}
 		}
 		return fmt.Sprintf("Job %d waits again.", j.ID), nil
 	})

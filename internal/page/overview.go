@@ -219,7 +219,7 @@ func alarms(now look, q queueRow) (list []alarm) {
 	case q.Paused:
 		add(causePaused, false, "is paused")
 	case !q.Table && due+q.Blocked > 0 && q.Workers == 0 && q.Claimed == 0 && q.Running == 0:
-		add(causeNobody, true, "nobody works it: %s", q.waiting())
+		add(causeNobody, true, "no worker: %s", q.waiting())
 	case q.OldestAge > old:
 		add(causeWaits, !q.Limited() && !q.Held(), "its oldest due job has waited %s", roughly(q.OldestAge))
 	}

@@ -42,15 +42,15 @@ func textsOf(list []alarm) string {
 func TestAlarms(t *testing.T) {
 	const window = 5 * time.Minute
 	for want, q := range map[string]queueRow{
-		"":                                  {QueueStats: dibs.QueueStats{Window: window, Succeeded: 9, Failed: 1, Claimed: 10}},
-		"true nobody works it: 1 job waits": {QueueStats: dibs.QueueStats{Waiting: 1}},
-		"true nobody works it: 7 jobs wait, the oldest for 10 min": {QueueStats: dibs.QueueStats{Waiting: 9, Scheduled: 4, Blocked: 2, OldestAge: 10 * time.Minute}},
-		"true nobody works it: jobs wait":                          {QueueStats: dibs.QueueStats{Waiting: 10_012, Scheduled: 10_000, ScheduledMore: true}},
-		"false is paused":                                          {QueueStats: dibs.QueueStats{Waiting: 5, Paused: true, OldestAge: time.Hour}},
-		"true its oldest due job has waited 10 min":                {QueueStats: dibs.QueueStats{Waiting: 5, OldestAge: 10 * time.Minute}, Workers: 1},
-		"false 25 % of the attempts of the last 5 min failed":      {QueueStats: dibs.QueueStats{Window: window, Succeeded: 9, Failed: 3, Claimed: 12}},
-		"true 50 % of the attempts of the last 5 min failed":       {QueueStats: dibs.QueueStats{Window: window, Succeeded: 5, Failed: 5, Claimed: 10}},
-		"false is held by its rate":                                {QueueStats: dibs.QueueStats{Window: window, Waiting: 5, Claimed: 290, Succeeded: 290}, Settings: dibs.Queue{Rate: dibs.Rate{N: 1, Per: time.Second}}, Workers: 1},
+		"":                            {QueueStats: dibs.QueueStats{Window: window, Succeeded: 9, Failed: 1, Claimed: 10}},
+		"true no worker: 1 job waits": {QueueStats: dibs.QueueStats{Waiting: 1}},
+		"true no worker: 7 jobs wait, the oldest for 10 min":  {QueueStats: dibs.QueueStats{Waiting: 9, Scheduled: 4, Blocked: 2, OldestAge: 10 * time.Minute}},
+		"true no worker: jobs wait":                           {QueueStats: dibs.QueueStats{Waiting: 10_012, Scheduled: 10_000, ScheduledMore: true}},
+		"false is paused":                                     {QueueStats: dibs.QueueStats{Waiting: 5, Paused: true, OldestAge: time.Hour}},
+		"true its oldest due job has waited 10 min":           {QueueStats: dibs.QueueStats{Waiting: 5, OldestAge: 10 * time.Minute}, Workers: 1},
+		"false 25 % of the attempts of the last 5 min failed": {QueueStats: dibs.QueueStats{Window: window, Succeeded: 9, Failed: 3, Claimed: 12}},
+		"true 50 % of the attempts of the last 5 min failed":  {QueueStats: dibs.QueueStats{Window: window, Succeeded: 5, Failed: 5, Claimed: 10}},
+		"false is held by its rate":                           {QueueStats: dibs.QueueStats{Window: window, Waiting: 5, Claimed: 290, Succeeded: 290}, Settings: dibs.Queue{Rate: dibs.Rate{N: 1, Per: time.Second}}, Workers: 1},
 	} {
 		if got := textsOf(alarms(look{at: time.Now()}, q)); got != want {
 			t.Errorf("%+v: %q, want %q", q, got, want)
@@ -65,7 +65,7 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// Many queues that nobody works do not hide what matters more.
+// Many queues without a worker do not hide what matters more.
 func TestTheForemostAlarms(t *testing.T) {
 	var all []alarm
 	for range 35 {

@@ -27,7 +27,7 @@ func (r *run) drain(ctx context.Context) error {
 				case unexpected(err) != nil:
 					return err
 				case err != nil:
-					counts = timer.last // the database is away
+					counts = timer.last // the database is unreachable
 				case counts.live == 0:
 					return nil
 				}

@@ -165,7 +165,7 @@ func (r *run) holdSnapshot(ctx context.Context, _ *rand.Rand) error {
 	})
 }
 
-// tryHold holds a snapshot, and returns false if the server is away.
+// tryHold holds a snapshot, and returns false if the server is unreachable.
 func (r *run) tryHold(ctx context.Context, db *sql.DB) bool {
 	t, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 	if err != nil {

@@ -77,7 +77,7 @@ func withSQL(db dibs.Database, rawURL string, f func(*sql.DB) error) error {
 		return f(own.DB())
 	}
 	pool, _, err := session.OwnDB(context.Background(), rawURL)
-	if pool == nil { // with a pool, an error means only that the server is away now
+	if pool == nil { // with a pool, an error means only that the server is unreachable now
 		return err
 	}
 	pool.SetMaxOpenConns(sqlConns)

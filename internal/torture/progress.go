@@ -23,7 +23,7 @@ func (r *run) showProgress(ctx context.Context, stage string) {
 		return
 	}
 	p := Progress{Stage: stage, Interrupted: r.Interrupted, Elapsed: time.Since(r.Began)}
-	p.Queues, _ = r.DB.Stats(ctx) // if the database is away, the counts are not shown
+	p.Queues, _ = r.DB.Stats(ctx) // if the database is unreachable, the counts are not shown
 	if r.Adopted != nil {
 		for i := range p.Queues { // an adopted table has one queue
 			p.Queues[i].Completed = r.Adopted.ended(ctx)

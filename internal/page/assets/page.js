@@ -45,7 +45,7 @@ async function load() {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.status === 401) { location.reload(); return; }
     if (!answer.ok) {
-      stale("the database is away");
+      stale("the database is unreachable");
       setTimeout(load, 5000);
       return;
     }
@@ -64,7 +64,7 @@ async function load() {
     times(document);
     stale("");
   } catch { // the next event tries again
-    stale("the server is away");
+    stale("the server is unreachable");
   } finally {
     loading = false;
     if (again) { again = false; setTimeout(load, 200); }
@@ -78,7 +78,7 @@ if (lamp && document.querySelector("[data-live]") && !document.querySelector("[d
     source = new EventSource(base + "live");
     source.onopen = load;
     source.onerror = () => {
-      stale("the server is away");
+      stale("the server is unreachable");
       if (source.readyState !== EventSource.CLOSED) return; // else it does not try again by itself
       load(); // which leads to the login if the session is over
       setTimeout(() => { if (!document.hidden && source.readyState === EventSource.CLOSED) listen(); }, 5000);
