@@ -91,8 +91,16 @@ type Tx interface {
 	// twice.
 	Finish(ctx context.Context, outcomes []Outcome) error
 
+	// SetGroup is Admin.SetGroup in the transaction: as for a customer who is stored in it, and
+	// has jobs in a group. A queue that does not exist yet is made at once, also if the
+	// transaction is rolled back.
+	//
+	// Until a transaction that sets a Rate ends, jobs of the queue's groups that have no place
+	// yet wait: make the call late, and commit soon. On PostgreSQL the transaction must be READ COMMITTED.
+	SetGroup(ctx context.Context, queue, group string, c GroupChange) error
+
 	// Wake tells waiting workers that the queues may have new work into which this Tx has
-	// enqueued. Call it after the commit; InTx does so by itself.
+	// enqueued, or whose groups it has changed. Call it after the commit; InTx does so by itself.
 	Wake()
 }
 

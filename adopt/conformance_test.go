@@ -73,7 +73,7 @@ var withoutAny = map[string]string{
 	"held": owners, "windows": owners, "txwindows": owners,
 	"misuse": owners, "list": owners, "stats": owners, "history": owners, "failures": owners, "wake": owners, "close": owners, "repair": owners, "rows": owners, "wide": owners, "changes": owners,
 	"middleware": owners, "workers": nobody,
-	"queues": settled, "rates": settled, "settings": settled,
+	"queues": settled, "rates": settled, "grouprates": settled, "settings": settled,
 	"tx":       ownerTx,
 	"progress": "the table has no place for it",
 

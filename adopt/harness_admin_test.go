@@ -197,7 +197,7 @@ func (h *harness) Queues(context.Context, ...string) (all []dibs.Queue, err erro
 
 // SetQueue changes the settings in the mapping.
 func (h *harness) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	if c.Paused != nil || c.Strict != nil || c.Order != nil || c.KeepCompleted != nil || c.PayloadLimit != nil || c.JobTimeout != nil {
+	if c.Paused != nil || c.Strict != nil || c.Order != nil || c.KeepCompleted != nil || c.PayloadLimit != nil || c.JobTimeout != nil || c.GroupRate != nil {
 		return dibs.Queue{}, errHarness
 	}
 	if _, err := h.store(ctx, name, true); err != nil {

@@ -47,6 +47,10 @@ func (i *harnessIn) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enq
 	return i.h.insert(ctx, i.tx, rows)
 }
 
+func (i *harnessIn) SetGroup(context.Context, string, string, dibs.GroupChange) error {
+	return errHarness
+}
+
 func (i *harnessIn) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	tx, queue, err := i.on(ctx, r.Queue)
 	if err != nil || tx == nil {

@@ -99,7 +99,7 @@ func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong repairable, err err
 		})
 	}
 	for queue := range wrong.groups {
-		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{queue, nil}})
+		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{queue}})
 	}
 	if wrong.payloads {
 		steps = append(steps, step{sql: s.sql.get("payloads")})

@@ -163,7 +163,7 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 		jobs, current, err = s.claimFromMarks(ctx, q, r, c, lanes.marks(r.Kinds))
 	}
 	if c.inTx && err == nil && !current {
-		err = checkIsolation(ctx, q.Name, c)
+		err = checkIsolation(ctx, fmt.Sprintf("claim from queue %q", q.Name), c)
 	}
 	if len(jobs) > 0 {
 		lanes.jobsClaimed()
@@ -293,12 +293,12 @@ func (s *Store) claimText(q queueRow) string {
 
 var isolation = qualify.Text("select current_setting('transaction_isolation')")
 
-// checkIsolation explains why a caller's transaction finds nothing.
-func checkIsolation(ctx context.Context, queue string, c conn) error {
+// checkIsolation refuses a caller's transaction in which a call would find nothing, or an old state.
+func checkIsolation(ctx context.Context, what string, c conn) error {
 	var level string
 	err := c.run(ctx, step{sql: isolation, row: func(scan func(...any) error) error { return scan(&level) }})
 	if err == nil && (level == "repeatable read" || level == "serializable") {
-		err = &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED to claim from queue %q: its snapshot would miss what has changed since it began", queue)}
+		err = &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED to %s: its snapshot would miss what has changed since it began", what)}
 	}
 	return err
 }

@@ -273,7 +273,7 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 		steps = append(steps, step{sql: s.sql.get("set_group_rates"), args: []any{q.Name}})
 	}
 	if q.GroupLimit != old.GroupLimit || q.GroupRate != old.GroupRate || q.Strict != old.Strict {
-		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{q.Name, nil}})
+		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{q.Name}})
 	}
 	if err := s.upkeep.run(ctx, steps...); err != nil || !done {
 		return false, err

@@ -110,7 +110,7 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupC
 	if err := s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
 		return err
 	}
-	err := s.upkeep.run(ctx, append(s.groupLock(queue), s.groupSteps(queue, group, c)...)...)
+	err := s.upkeep.run(ctx, slices.Concat(s.groupLock(queue), s.useGroupRates(queue, c), s.groupSteps(queue, group, c))...)
 	return classify("set group", s.groupChanged(ctx, queue, c, err))
 }
 
@@ -144,7 +144,7 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 			if err != nil || checks.GroupOf(list, group) != old {
 				return orStale(err)
 			}
-			return tx.run(ctx, s.groupSteps(queue, group, c)...)
+			return tx.run(ctx, slices.Concat(s.useGroupRates(queue, c), s.groupSteps(queue, group, c))...)
 		})
 		if !errors.Is(err, errStale) {
 			return classify("change group", s.groupChanged(ctx, queue, c, err))
@@ -158,6 +158,14 @@ func (s *Store) groupLock(queue string) []step {
 	return []step{waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}}}
 }
 
+// useGroupRates has admissions and claims look for rates of groups, if a change gives a group one.
+func (s *Store) useGroupRates(queue string, c dibs.GroupChange) []step {
+	if c.Rate == nil || c.Rate.N == 0 {
+		return nil
+	}
+	return []step{{sql: s.sql.get("use_group_rates"), args: []any{queue}}}
+}
+
 func (s *Store) groupSteps(queue, group string, c dibs.GroupChange) (steps []step) {
 	if c.Limit != nil {
 		steps = append(steps, step{sql: s.sql.get("set_group"), args: []any{queue, group, *c.Limit}})
@@ -169,7 +177,7 @@ func (s *Store) groupSteps(queue, group string, c dibs.GroupChange) (steps []ste
 			args: []any{queue, group, r.N, r.Per.Microseconds(), r.Burst, b.Step, b.Slack},
 		})
 	}
-	return append(steps, step{sql: s.sql.get("wake_groups"), args: []any{queue, group}})
+	return append(steps, step{sql: s.sql.get("wake_group"), args: []any{queue, group}})
 }
 
 // groupChanged has claims follow a change of a group, unless it failed with err.

@@ -71,3 +71,42 @@ func TestGroupsLeaveNoRowOnceTheirQueuesRateIsSavedUp(t *testing.T) {
 		t.Fatalf("without a rate of the queue, there are rows of %q", got)
 	}
 }
+
+// A transaction that sets a group's rate holds up only jobs of groups that have no place yet, and no call.
+func TestATransactionThatSetsAGroupHoldsUpNoCall(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	claim := func(want string) {
+		t.Helper()
+		jobs, err := b.Claim(b.ctx, dibs.ClaimRequest{Queue: "q", Worker: "w", N: 5})
+		b.must(err)
+		got := []string{}
+		for _, j := range jobs {
+			got = append(got, j.Kind)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("claimed %v, want %s", got, want)
+		}
+	}
+	_, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "first", Group: "first"}})
+	b.must(err)
+	claim("[first]")
+	b.must(b.InTx(b.ctx, func(tx dibs.Tx) error {
+		if err := tx.SetGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 9, Per: time.Second}}); err != nil {
+			return err
+		}
+		_, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "grouped", Group: "other"}, {Queue: "q", Kind: "free"}})
+		b.must(err)
+		claim("[free]")
+		return nil
+	}))
+	claim("[grouped]")
+	b.must(b.InTx(b.ctx, func(tx dibs.Tx) error {
+		if err := tx.SetGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(3)}); err != nil {
+			return err
+		}
+		_, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "grouped", Group: "third"}})
+		b.must(err)
+		claim("[grouped]") // a limit holds up no admission
+		return nil
+	}))
+}

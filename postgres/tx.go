@@ -23,7 +23,7 @@ type tx struct {
 	// ownTokens are the tokens of claims made through this tx: while the transaction is open
 	// no other worker can take their jobs, so their leases do not end.
 	ownTokens [][16]byte
-	enqueued  map[string]bool // queues that got jobs
+	touched   map[string]bool // queues that got jobs, or whose groups were changed
 	finished  []int64         // jobs whose outcomes were written
 }
 
@@ -148,23 +148,61 @@ func (t *tx) enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, 
 	}
 	defer end()
 	out, queues, err := t.s.enqueue(ctx, jobs, t.conn)
-	for _, q := range queues {
-		if t.enqueued == nil {
-			t.enqueued = map[string]bool{}
-		}
-		t.enqueued[q] = true
-	}
+	t.touch(queues...)
 	return out, err
+}
+
+// touch notes queues for Wake.
+func (t *tx) touch(queues ...string) {
+	if t.touched == nil {
+		t.touched = map[string]bool{}
+	}
+	for _, q := range queues {
+		t.touched[q] = true
+	}
+}
+
+// SetGroup implements dibs.Tx. What locks the queue's row is done in a transaction of its own, since claims
+// of others would wait for it.
+func (t *tx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
+	end, err := t.use(ctx, "set group")
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := checks.Group(queue, group, c); err != nil {
+		return err
+	}
+	if err := checkIsolation(ctx, fmt.Sprintf("change a group of queue %q", queue), t.conn); err != nil {
+		return classify("set group", err)
+	}
+	if err := t.s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
+		return err
+	}
+	if steps := t.s.useGroupRates(queue, c); len(steps) > 0 {
+		if err := t.s.upkeep.run(ctx, steps...); err != nil {
+			return classify("set group", err)
+		}
+	}
+	steps := t.s.groupSteps(queue, group, c)
+	if c.Rate != nil { // an admission would wait for the group's row
+		steps = slices.Insert(steps, 0, step{sql: t.s.sql.get("lock_admit"), args: []any{t.s.admitKey(queue)}})
+	}
+	if err := t.conn.run(ctx, steps...); err != nil {
+		return classify("set group", err)
+	}
+	t.touch(queue)
+	return nil
 }
 
 // Wake implements dibs.Tx.
 func (t *tx) Wake() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for q := range t.enqueued {
+	for q := range t.touched {
 		t.s.Wake(q)
 	}
-	clear(t.enqueued)
+	clear(t.touched)
 	if t.finished != nil {
 		t.s.waits.Ended(func() []int64 { return t.finished })
 		t.finished = nil
@@ -221,7 +259,7 @@ func (t *tx) explainSnapshot(ctx context.Context, outcomes []dibs.Outcome, err e
 	switch {
 	case hasCode(err, "40001"):
 	case errors.As(err, &refused) && len(refused.Lost) > 0:
-		if checkIsolation(ctx, "", t.conn) == nil {
+		if checkIsolation(ctx, "finish", t.conn) == nil {
 			return err
 		}
 		outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(refused.Lost, o.ID) })

@@ -194,7 +194,7 @@ func TestNewJobStore(t *testing.T) {
 		without[chapter] = "is about other calls"
 	}
 	if !needs.AtNight() { // the tests of these chapters begin after their jobs were enqueued
-		for _, chapter := range []string{"claim", "txclaim", "twoagents", "grouplimits", "concurrency", "rates", "stats", "history", "failures", "settings", "changes", "rows", "race", "chaos"} {
+		for _, chapter := range []string{"claim", "txclaim", "twoagents", "grouplimits", "concurrency", "rates", "grouprates", "stats", "history", "failures", "settings", "changes", "rows", "race", "chaos"} {
 			without[chapter] = "make night: does not depend on how jobs are enqueued"
 		}
 	}

@@ -189,6 +189,14 @@ func (t *callerTx) enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqu
 	return done, err
 }
 
+// SetGroup is Store.SetGroup in the transaction.
+func (t *callerTx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
+	if err := checks.Group(queue, group, c); err != nil {
+		return err
+	}
+	return t.do(ctx, "set group", func(s *session) error { return s.changeGroup(queue, group, c) })
+}
+
 // Claim is Store.Claim in the transaction; other connections see it after the commit.
 func (t *callerTx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err := checks.Claim(&r); err != nil {

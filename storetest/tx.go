@@ -26,6 +26,7 @@ var txCases = []oneCase{
 	{"a unique key of a transaction that rolled back is free", txUniqueKey},
 	{"InTx commits on nil and rolls back on an error", inTx},
 	{"a transaction that has ended gives an error", txEnded},
+	{"settings of a group that a transaction sets hold from its commit on, or never", txSetGroup},
 	{"what a statement that is cut off leaves of a transaction happens as a whole or not at all", txCutOff},
 	{"a place that a savepoint gave back is not lost", txPlaceGivenBack},
 }
@@ -309,6 +310,40 @@ func txEnded(t *test) {
 		t.Fatal("enqueued in a transaction that had ended")
 	}
 	sameIDs(t, "jobs", ids(t.list(dibs.Filter{})), nil)
+}
+
+func txSetGroup(t *test) {
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(5)})
+	change := dibs.GroupChange{Limit: new(3), Rate: slow(2)}
+	all := t.enqueue(copies(5, grouped("g"))...)
+	tx := t.beginTx()
+	invalid(t, tx.SetGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(-1)}), "limit")
+	t.must(tx.SetGroup(t.ctx, dibs.DefaultQueue, "g", change))
+	t.must(tx.Rollback())
+	t.complete(t.claimExactly("by the queue's settings, after a rollback", all...)...)
+
+	all = t.enqueue(copies(5, grouped("g"))...)
+	other := t.enqueue(grouped("other"))
+	tx = t.beginTx()
+	t.must(tx.SetGroup(t.ctx, dibs.DefaultQueue, "g", change))
+	t.must(tx.SetGroup(t.ctx, "new", "g", dibs.GroupChange{Limit: new(2)}))
+	fresh := t.enqueueOn(tx, grouped("fresh"))
+	t.must(tx.Commit())
+	tx.Wake()
+	t.complete(t.claimExactly("by the group's own", append(append(all[:2:2], other...), fresh...)...)...)
+	t.claimExactly("none beyond its rate")
+	for queue, want := range map[string]dibs.Group{dibs.DefaultQueue: {Name: "g", Limit: 3, Rate: *slow(2)}, "new": {Name: "g", Limit: 2}} {
+		list, err := t.db.Groups(t.ctx, queue)
+		t.must(err)
+		for i := range list {
+			list[i].HeldUntil = time.Time{}
+		}
+		equal(t, "groups of "+queue, list, []dibs.Group{want})
+	}
+	t.must(t.db.InTx(t.ctx, func(tx dibs.Tx) error {
+		return tx.SetGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Rate: &dibs.Rate{}})
+	}))
+	t.claimExactly("without a rate", all[2:]...)
 }
 
 // If a statement is cancelled, some databases roll the whole transaction back.

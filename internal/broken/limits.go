@@ -51,12 +51,11 @@ var limitVariants = []Variant{
 	},
 	{
 		Name:  "group-limit-unlocked",
-		Fault: "A change of a group limit does not wait for the admission under way.",
+		Fault: "A change of the group limit of a queue does not wait for the admission under way.",
 		Harm:  "The admission still gives places by the old limit: more jobs than the new one allows are started after it was set.",
 		Patches: []Patch{
-			{"postgres", "TestALimitLoweredDuringAnAdmissionHolds/of a group", []Edit{
+			{"postgres", "TestALimitLoweredDuringAnAdmissionHolds/of all groups", []Edit{
 				{"queues.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {`, "waitBriefly, {"},
-				{"rates.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}}}`, "waitBriefly}"},
 				{"sweep.go", ", s.mendNext(ctx))", ")"}, // the end of the sweep would take the places back
 			}},
 		},

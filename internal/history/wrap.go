@@ -251,4 +251,9 @@ func (w *wrappedTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return w.r.finish(w.id, outcomes, func() error { return w.tx.Finish(ctx, outcomes) })
 }
 
+// SetGroup is not recorded: no call of a recorded transaction changes settings.
+func (w *wrappedTx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
+	return w.tx.SetGroup(ctx, queue, group, c)
+}
+
 func (w *wrappedTx) Wake() { w.tx.Wake() }

@@ -2,14 +2,9 @@
 -- Parameters: $1 queue, $2 group, $3 n; 0 takes it away; $4 per in microseconds, $5 burst, $6 step
 --   and $7 slack of its bucket in nanoseconds.
 -- Columns out: none.
--- Concurrency: in the turn of lock_admit.sql. Admissions that do not know that groups have rates
---   do nothing from the commit on, and claims that do not know it find nothing. What the group
---   has saved up, or owes, stays.
-with known as (
-    update dibs.queue
-    set version = version + 1, group_rates = true
-    where name = $1 and not group_rates and $3::int > 0
-), gone as (
+-- Concurrency: in the turn of lock_admit.sql, after use_group_rates.sql. What the group has saved
+--   up, or owes, stays.
+with gone as (
     delete from dibs.rate
     where queue = $1 and group_key = $2 and $3::int = 0
         and (select group_rate_n from dibs.queue where name = $1) = 0

@@ -1,5 +1,5 @@
--- Purpose: have all groups of a queue, or one, admitted anew after a limit changed.
--- Parameters: $1 queue, $2 group or null for all.
+-- Purpose: have all groups of a queue admitted anew after a limit or a rate changed.
+-- Parameters: $1 queue.
 -- Columns out: none.
 -- Concurrency: appends wake rows; admitting takes its own turn. Steps through the
 --   index from one group to the next, for groups with blocked jobs and with places held.
@@ -23,4 +23,3 @@ from (
     union
     select group_key from dibs.job where queue = $1 and gate in (0, 3) and group_key is not null
 ) g
-where $2::text is null or g.group_key = $2
