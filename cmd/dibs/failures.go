@@ -31,8 +31,8 @@ reads fewer of each, 20,000 in all. Where it has not read all, it says so.
   ERROR        their last error, with … for what differs; beneath it, that of the last job, whole
 
 Below each group stands the command that lists its jobs. With 'requeue' in place of 'ls' it
-requeues them, with 'prune' it deletes them. It selects by the longest text of the group's errors, so
-other errors with that text belong to it too; --dry-run says how many jobs that is.`,
+requeues them, with 'prune' it deletes them. It selects by the longest text of the group's errors,
+so other errors with that text belong to it too; --dry-run says how many jobs that is.`,
 		Example: `  dibs failures
   dibs failures emails --json | jq '{count, kind, fingerprint, ids}'`,
 		Args: atMost(1),

@@ -68,7 +68,7 @@ func TestFailuresAreGroupedAndPutBack(t *testing.T) {
 			t.Error(got)
 		}
 		c.fails(exitUsage, "", []string{"failures", "-n", "0"}, "limit")
-		c.fails(exitUsage, "", []string{"ls", "mails", "-q", "index"}, "name the queue once")
+		c.fails(exitUsage, "", []string{"ls", "mails", "-q", "index"}, "is named beside --queue: name one")
 		c.fails(exitUsage, "", []string{"ls", "--finished-since", "2026-01-01"}, "state", "completed, dead or cancelled")
 	})
 }

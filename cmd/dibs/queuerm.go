@@ -59,7 +59,7 @@ func queueInUse(err error, name string, ended bool) error {
 	if !errors.Is(err, dibs.ErrQueueInUse) {
 		return err
 	}
-	next := "see its jobs with 'dibs ls " + shellWord(name) + "', and end them with 'dibs cancel --queue " + shellWord(name) + " --all'"
+	next := "see its jobs with '" + command("dibs ls", name) + "', and end them with 'dibs cancel --queue " + shellWord(name) + " --all'"
 	if !ended {
 		next += "; --ended deletes those that have ended"
 	}
