@@ -71,9 +71,9 @@ const (
 var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners, "schedules": owners,
 	"held": owners, "windows": owners, "txwindows": owners,
-	"misuse": owners, "list": owners, "stats": owners, "history": owners, "failures": owners, "wake": owners, "close": owners, "repair": owners, "rows": owners, "wide": owners, "changes": owners, "delete_queue": oneQueue,
+	"misuse": owners, "list": owners, "stats": owners, "history": owners, "failures": owners, "wake": owners, "close": owners, "repair": owners, "rows": owners, "wide": owners, "changes": owners,
 	"middleware": owners, "workers": nobody,
-	"queues": settled, "rates": settled, "grouprates": settled, "settings": settled,
+	"queues": settled, "delete queue": settled, "rates": settled, "grouprates": settled, "settings": settled,
 	"tx":       ownerTx,
 	"progress": "the table has no place for it",
 

@@ -200,7 +200,7 @@ func streamLives(t *testing.T, _ dibs.Database, url string, limit time.Duration)
 	return nil
 }
 
-// blocked is a database whose Stats wait, and whose Schedules panic.
+// blocked is a database whose Stats wait, and whose Workers panic.
 type blocked struct {
 	dibs.Database
 	gate chan struct{}
@@ -214,7 +214,7 @@ func (b *blocked) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	return nil, ctx.Err()
 }
 
-func (b *blocked) Schedules(context.Context, ...string) ([]dibs.Schedule, error) {
+func (b *blocked) Workers(context.Context) ([]dibs.WorkerInfo, error) {
 	panic("S3CRET of the database")
 }
 
@@ -308,7 +308,7 @@ func TestAPanicIsAProblemAndNobodySeesWhatItSays(t *testing.T) {
 	t.Parallel()
 	_, url := start(t, &blocked{onSQLite(t), nil}, server.Options{})
 	for range 3 {
-		r, err := http.NewRequestWithContext(t.Context(), "GET", url+"/v1/schedules", nil)
+		r, err := http.NewRequestWithContext(t.Context(), "GET", url+"/v1/workers", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

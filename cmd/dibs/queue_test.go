@@ -55,7 +55,7 @@ func TestQueuesAreDeleted(t *testing.T) {
 		c.ok("enqueue", "emails")
 		c.ok("queue", "old", "--create")
 		c.fails(exitNotFound, "", []string{"queue", "rm", "old", "olt"}, `unknown queue "olt"`)
-		c.fails(exitFailure, "", []string{"queue", "rm", "emails"}, "job 1 has not ended: cancel such jobs", "dibs cancel --queue emails --all", "--ended")
+		c.fails(exitFailure, "", []string{"queue", "rm", "emails"}, "job 1 has not ended: cancel such jobs", "dibs ls emails", "--ended")
 		c.has(c.row(c.ok("queue", "rm", "old", "--json")), object{"deleted": "old"})
 		c.ok("cancel", "1")
 		c.fails(exitFailure, "", []string{"queue", "rm", "emails"}, "it keeps ended jobs, such as job 1")

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/spf13/cobra"
 )
 
@@ -59,7 +60,7 @@ func queueInUse(err error, name string, ended bool) error {
 	if !errors.Is(err, dibs.ErrQueueInUse) {
 		return err
 	}
-	next := "see its jobs with '" + command("dibs ls", name) + "', and end them with 'dibs cancel --queue " + shellWord(name) + " --all'"
+	next := "see its jobs with '" + words.Command("dibs ls", name) + "', and cancel those that have not ended"
 	if !ended {
 		next += "; --ended deletes those that have ended"
 	}
