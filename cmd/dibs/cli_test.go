@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// patience is the time limit for steps that should take no time.
+const patience = 5 * time.Minute
+
 // cli runs the command on one database.
 type cli struct {
 	t  *testing.T

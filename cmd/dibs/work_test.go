@@ -19,9 +19,6 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// patience is the time limit for steps that should take no time.
-const patience = 5 * time.Minute
-
 const pause = 50 * time.Millisecond // between two looks: each opens the database
 
 // working is 'dibs work' in this process.
