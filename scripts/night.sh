@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-all='tests versions faults torture fuzz'
+all='tests portable versions faults torture fuzz'
 parts=${*:-$all}
 for part in $parts; do
 	case " $all " in
@@ -19,6 +19,9 @@ left_out=
 
 # All tests, each with what it tries at night, in random order.
 tests() { ORDER=${ORDER:-random} scripts/test.sh; }
+
+# The code and its tests compile for the systems that this one is not.
+portable() { make portable; }
 
 # The store, and tables of others, on each other version of PostgreSQL that is here. Claims use marks
 # wherever they can, and payloads are kept as wide ones are.
