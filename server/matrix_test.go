@@ -280,9 +280,17 @@ func (g *guarded) matrix(rt server.Route, all map[server.Scope]string, i int) {
 		g.apart(rt, string(scope), fmt.Sprintf("mine-%d-%s", i, scope), fmt.Sprintf("theirs-%d-%s", i, scope))
 	}
 	status, _, body := g.send(rt, own, "Bearer "+all[server.ScopeAdmin])
-	if status >= 300 || strings.Contains(body, "problem") {
+	if !allowed(rt, status, body) {
 		g.t.Errorf("with the scope admin: %d %s", status, body)
 	}
+}
+
+// allowed reports whether a request was let through to the database, which keeps a queue that is in use.
+func allowed(rt server.Route, status int, body string) bool {
+	if rt.Method+" "+rt.Pattern == "DELETE /v1/queues/{queue}" {
+		return status == http.StatusConflict && strings.Contains(body, "#queue-in-use")
+	}
+	return status < 300 && !strings.Contains(body, "problem")
 }
 
 // apart tries a token for one queue on that and on another.
@@ -324,7 +332,7 @@ func (g *guarded) apart(rt server.Route, scope, mine, theirs string) {
 	if now := g.picture(theirs); now != before {
 		g.t.Errorf("%s has changed the other's queue:\n%s\n%s", scope, before, now)
 	}
-	if status, _, body = g.send(rt, own, token); status >= 300 || strings.Contains(body, "problem") {
+	if status, _, body = g.send(rt, own, token); !allowed(rt, status, body) {
 		g.t.Errorf("%s on its own queue: %d %s", scope, status, body)
 	}
 }

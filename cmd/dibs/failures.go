@@ -92,7 +92,7 @@ func (a *app) failures(ctx context.Context, db dibs.Database, queue string, limi
 	if more := len(partly) - mostPartly; more > 0 {
 		fmt.Fprintln(a.stdout, a.paint(faint, "read: some of the dead jobs of "+plural(more, "other queue")))
 	}
-	fmt.Fprintln(a.stdout, a.paint(faint, "next: a command above lists its jobs; with 'requeue' in place of 'ls' it puts them back, with 'prune' it deletes them; --dry-run counts them"))
+	fmt.Fprintln(a.stdout, a.paint(faint, "next: a command above lists its jobs; with 'requeue' in place of 'ls' it requeues them, with 'prune' it deletes them; --dry-run counts them"))
 	return nil
 }
 

@@ -63,12 +63,12 @@ func (c *cli) obeysFor(queue string) {
 		c.t.Errorf("%s: exit code %d: %s", work, r.code, r.err)
 	}
 	c.has(c.job(1), object{"state": "dead"})
-	for _, from := range []string{c.next("dead"), c.lastAfter("\n", strings.TrimSuffix(c.ok("failures"), "\n"))} {
-		if got := c.shell(from); !strings.Contains(got, "-k") && !strings.Contains(got, "would put 1 job back") {
+	list := c.lastAfter("dibs ls", c.ok("failures"))
+	for from, says := range map[string]string{c.next("dead"): "-k", "dibs ls" + list: "-k", "dibs requeue" + list + " --dry-run": "would requeue 1 job"} {
+		if got := c.shell(from); !strings.Contains(got, says) {
 			c.t.Errorf("%s: %s", from, got)
 		}
 	}
-	c.shell("dibs ls" + c.lastAfter("dibs ls", c.ok("failures")))
 	c.shell(c.lastAfter("try with: ", c.ok("locks", "--", queue)))
 	c.has(c.job(2), object{"state": "waiting", "queue": queue})
 	c.ok("pause", "--", queue)
