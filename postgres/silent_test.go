@@ -147,13 +147,15 @@ func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
 	}
 	_ = s.Close() // then nothing more is said
 	close(said)
-	for _, want := range []string{"level=WARN msg=\"the connection that listens", "level=INFO msg=\"listening for wake-ups again"} {
-		if got := <-said; !strings.Contains(got, want) {
-			t.Errorf("the log says %q, want %q", got, want)
+	n := 0
+	for line := range said { // where a sign of life takes long, it falls silent more than once
+		if want := []string{"level=WARN msg=\"the connection that listens", "level=INFO msg=\"listening for wake-ups again"}[n%2]; !strings.Contains(line, want) {
+			t.Errorf("the log says %q, want %q", line, want)
 		}
+		n++
 	}
-	for line := range said {
-		t.Errorf("the log says more: %s", line)
+	if n < 2 {
+		t.Errorf("the log has %d lines", n)
 	}
 }
 
