@@ -21,6 +21,9 @@ type observedDatabase struct {
 	database
 }
 
+// Unwrap is the database whose calls are measured: it may do more than a dibs.Database.
+func (o observedDatabase) Unwrap() dibs.Database { return o.Database }
+
 // database lies a level deeper in observedDatabase than the methods of observedStore, which hide its own.
 type database struct{ dibs.Database }
 

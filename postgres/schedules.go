@@ -158,7 +158,7 @@ func (s *Store) roomForSchedule(ctx context.Context) error {
 // another one by now.
 func (s *Store) putSchedule(ctx context.Context, c conn, next *dibs.Schedule, old int64) (done bool, err error) {
 	settings, payload, metadata := ticks.Encode(next)
-	err = c.run(ctx, step{
+	err = c.run(ctx, waitBriefly, step{
 		sql:  s.sql.get("set_schedule"),
 		args: []any{next.Name, old, next.Owner, settings, payload, metadata, next.Paused, next.Since, orNull(next.Next)},
 		row: func(scan func(...any) error) error {
@@ -166,7 +166,15 @@ func (s *Store) putSchedule(ctx context.Context, c conn, next *dibs.Schedule, ol
 			return scan(new(int64))
 		},
 	})
-	return done, err
+	return done, scheduleHeld(next.Name, err)
+}
+
+// scheduleHeld says why a change of a schedule waited in vain.
+func scheduleHeld(name string, err error) error {
+	if isLocked(err) {
+		return fmt.Errorf("another transaction holds the row of the schedule %s ('dibs doctor' says which once a tick is late): %w", name, err)
+	}
+	return err
 }
 
 // payloadLimit returns a function for the limits of queues as they are now.
@@ -286,7 +294,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 			return classify("delete schedule", err)
 		}
 		gone := false
-		err = s.upkeep.run(ctx, step{
+		err = s.upkeep.run(ctx, waitBriefly, step{
 			sql: s.sql.get("delete_schedules"), args: []any{[]string{name}, nil, r.version},
 			row: func(scan func(...any) error) error {
 				gone = true
@@ -294,7 +302,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 			},
 		})
 		if err != nil || gone {
-			return classify("delete schedule", err)
+			return classify("delete schedule", scheduleHeld(name, err))
 		}
 	}
 	return checks.Failed("delete schedule "+name, fmt.Errorf("it changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))

@@ -1,6 +1,9 @@
 package postgres_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,4 +108,31 @@ func TestAScheduleThatWasDeletedDoesNotComeBack(t *testing.T) {
 	if calls != 2 || len(list) != 1 || list[0].Kind != "new" || list[0].Owner != "other" || !list[0].Paused {
 		t.Errorf("after %d calls the schedules are %+v", calls, list)
 	}
+}
+
+// A change of a schedule does not wait for ever for a transaction that holds its row, and says what it waited for.
+func TestAChangeOfAScheduleThatIsHeldGivesUp(t *testing.T) {
+	needs.Long(t)
+	b := newBench(t, postgres.Options{})
+	set := dibs.Schedule{Name: "s", Spec: "every 1h", Kind: "k", Queue: "q"}
+	_, err := b.SetSchedule(b.ctx, set)
+	b.must(err)
+	other := b.begin()
+	_, err = other.Exec(b.ctx, "select from dibs.schedule for update")
+	b.must(err)
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	failed := make(chan error, 2)
+	go func() {
+		_, err := b.ChangeSchedule(ctx, "s", func(s *dibs.Schedule) error { s.Paused = true; return nil })
+		failed <- err
+	}()
+	go func() { failed <- b.DeleteSchedule(ctx, "s") }()
+	for range 2 {
+		if err := <-failed; !errors.Is(err, dibs.ErrUnavailable) || !strings.Contains(err.Error(), "another transaction holds the row of the schedule s") {
+			t.Errorf("it gives %v", err)
+		}
+	}
+	b.must(other.Rollback(b.ctx))
+	b.must(b.DeleteSchedule(b.ctx, "s"))
 }

@@ -151,6 +151,13 @@ func TestSettingsThatNobodyTouchedStayAsTheyAre(t *testing.T) {
 	if !strings.Contains(page, "Change 1 setting<") {
 		t.Errorf("the form would change more than the lease: %s", page)
 	}
+	const ends = "Attempts that have run for longer end"
+	if strings.Contains(page, ends) {
+		t.Errorf("a lease ends no attempts: %s", page)
+	}
+	if _, page = b.send("/queues/mail/settings", "job_timeout", "1m"); !strings.Contains(page, ends) {
+		t.Errorf("it does not say that a timeout ends attempts: %s", page)
+	}
 }
 
 func TestSettingsOfGroupsAreForThoseWhoMay(t *testing.T) {

@@ -12,8 +12,10 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/metrics"
 	"github.com/dibs-queue/dibs/server"
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // The page says which transaction holds the row of a late schedule, and how to end it; a token for some queues only
@@ -40,7 +42,11 @@ func TestThePageNamesTheHolderOfALateSchedule(t *testing.T) {
 		}
 	}
 	tokens, secrets, _ := someTokens(t, map[string]string{"all": "admin", "some": "read:mail"})
-	_, url := start(t, db, server.Options{Tokens: tokens})
+	observed, err := metrics.Observe(prometheus.NewRegistry(), db) // as dibs serve does
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url := start(t, observed, server.Options{Tokens: tokens})
 	for token, secret := range secrets {
 		b, all := newBrowser(t, url), token == "all"
 		if status, _ := b.send("/login", "token", secret); status != http.StatusOK {

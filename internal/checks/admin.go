@@ -302,7 +302,7 @@ func Rate(field string, r dibs.Rate) error {
 	case r.N < 0:
 		return invalid(field+".n", "must be 0 (no limit) or more, got %d", r.N)
 	case r.N == 0:
-		return invalid(field+".n", "is 0, which means no limit; leave per and burst out too, or give how many jobs may start")
+		return invalid(field+".n", "is 0, which means no limit; leave per and burst out too, or give a rate: how many jobs may start, in what time")
 	case r.Per < leastPer || r.Per > mostPer:
 		return invalid(field+".per", "must be %v to 31 days, got %v", leastPer, r.Per)
 	case int64(r.N) > r.Per.Microseconds():

@@ -30,8 +30,11 @@ type Holder struct {
 // Holders is what a database says of transactions that hold rows.
 type Holders []diagnosis.Fact
 
-// ReadHolders asks a database who holds rows. Databases that cannot tell know nobody.
+// ReadHolders asks a database who holds rows, be it inside of another. Databases that cannot tell know nobody.
 func ReadHolders(ctx context.Context, db any) (Holders, error) {
+	for outer, is := db.(interface{ Unwrap() dibs.Database }); is; outer, is = db.(interface{ Unwrap() dibs.Database }) {
+		db = outer.Unwrap()
+	}
 	teller, ok := db.(interface {
 		Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error)
 	})
