@@ -16,7 +16,8 @@ func InGroup(name string) func(*NewJob) { return func(j *NewJob) { j.Group = nam
 func UniqueKey(key string) func(*NewJob) { return func(j *NewJob) { j.UniqueKey = key } }
 
 // UniqueByPayload makes the job unique by its kind and payload: it is an option as it stands. Its unique
-// key has a hash of both, which is the same for JSON that differs only in the order of fields and in blanks.
+// key has a hash of both, which is the same for JSON that differs only in the order of fields and in blanks. Of a
+// field that is there twice only the last counts, and all halves of surrogate pairs are the same.
 func UniqueByPayload(j *NewJob) {
 	raw, ok := j.Payload.([]byte)
 	if !ok {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -35,6 +36,11 @@ func TestJobsOfAnOpenTransactionAreFoundThoughTheirQueueWasDeleted(t *testing.T)
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+	// Workers of several queues ask first which are due.
+	due, err := s.Due(t.Context(), []string{"plain", "later", "grouped", "grouped later", "nowhere"}, nil)
+	if slices.Sort(due); err != nil || !slices.Equal(due, []string{"grouped", "grouped later", "later", "plain"}) {
+		t.Errorf("due are %q, %v", due, err)
 	}
 	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "plain", Worker: "w", N: 5})
 	if err != nil || len(jobs) != 1 {
@@ -87,6 +93,46 @@ func TestCountsOfADeletedQueueAreDropped(t *testing.T) {
 		var n int
 		if err := s.pool.QueryRow(t.Context(), "select count(*) from "+s.o.schema()+"."+table).Scan(&n); err != nil || n > 0 {
 			t.Errorf("%d rows are left in %s, %v", n, table, err)
+		}
+	}
+}
+
+// Settings of a group hold, though another process has deleted the queue that this one knows.
+func TestARateOfAGroupHoldsThoughItsQueueWasDeletedElsewhere(t *testing.T) {
+	s := footprintStore(t)
+	other, err := Open(t.Context(), s.pool.Config().ConnString(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	rate := dibs.GroupChange{Limit: new(10), Rate: &dibs.Rate{N: 1, Per: time.Hour}}
+	for name, set := range map[string]func(queue string) error{
+		"set": func(queue string) error { return s.SetGroup(t.Context(), queue, "g", rate) },
+		"change": func(queue string) error {
+			return s.ChangeGroup(t.Context(), queue, "g", func(g *dibs.Group) error { g.Limit, g.Rate = 10, *rate.Rate; return nil })
+		},
+		"transaction": func(queue string) error {
+			return s.InTx(t.Context(), func(tx dibs.Tx) error { return tx.SetGroup(t.Context(), queue, "g", rate) })
+		},
+	} {
+		if _, err := s.SetQueue(t.Context(), name, dibs.QueueChange{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.DeleteQueue(t.Context(), name, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := set(name); err != nil {
+			t.Fatal(name, err)
+		}
+		batch := make([]dibs.NewJob, 5)
+		for i := range batch {
+			batch[i] = dibs.NewJob{Queue: name, Kind: "k", Group: "g"}
+		}
+		if _, err := s.Enqueue(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		if jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: name, Worker: "w", N: 5}); err != nil || len(jobs) != 1 {
+			t.Errorf("%s: %d jobs of a group started, its rate is one an hour; %v", name, len(jobs), err)
 		}
 	}
 }

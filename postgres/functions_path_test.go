@@ -139,6 +139,8 @@ func TestTheFunctionsRefuseWhatIsNoJob(t *testing.T) {
 		`[{"queue":"q","delay":315360001}]`:                          "jobs[0].delay: must be at most 87600h0m0s",
 		`[{"queue":"q","delay":1` + strings.Repeat("0", 2000) + `}]`: "jobs[0].delay: 1000",
 		`[{"queue":"q","metadata":"{}"}]`:                            "jobs[0].metadata: must be a JSON object",
+		`[{"queue":"q","metadata":{"dibs.schedule":"s"}}]`:           "jobs[0].metadata: must not have members whose names begin with \"dibs.\"",
+		`[{"queue":"q","metadata":{"a":"","Dibs.Tick":"s"}}]`:        "jobs[0].metadata: must not have members whose names begin with \"dibs.\"",
 		`[{"queue":"q","run_at":"2100-02-30T00:00:00Z"}]`:            "jobs[0].run_at: a time must be written as",
 		`[{"queue":"q","run_at":"2100-02-03T24:00:00Z"}]`:            "jobs[0].run_at: a time must be written as",
 		`[{"queue":"q","if_held":"keep"}]`:                           "jobs[0].if_held: needs a unique_key",

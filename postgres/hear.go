@@ -3,13 +3,13 @@ package postgres
 import "time"
 
 // Any role of the database can send notifications, and each has the workers that wait for its queue claim. So those that
-// bring no job are trusted less and less: after the first trustedRings the next is heard only after a pause, which
-// doubles from firstPause up to longestPause. A claim that finds a job ends that. Where several processes wait, and one
-// gets each job, the others pause too; their pauses end at different times, so that one of them is always near.
+// bring no job are trusted less: after the first trustedRings the next is heard only after a pause, which doubles from
+// firstPause up to longestPause. A claim that finds a job ends that. Where several processes wait, and one gets each job,
+// the others pause too, so a pause is not longer than a job may start late without harm.
 const (
 	trustedRings = 10
 	firstPause   = 5 * time.Millisecond
-	longestPause = time.Second
+	longestPause = 20 * time.Millisecond
 )
 
 // hearing is what notifications for one queue have brought.

@@ -107,10 +107,7 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupC
 	if err := checks.Group(queue, group, c); err != nil {
 		return err
 	}
-	if err := s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
-		return err
-	}
-	err := s.upkeep.run(ctx, slices.Concat(s.groupLock(queue), s.useGroupRates(queue, c), s.groupSteps(queue, group, c))...)
+	err := s.upkeep.run(ctx, slices.Concat(s.groupLock(queue), s.useGroups(queue, c), s.groupSteps(queue, group, c))...)
 	return classify("set group", s.groupChanged(ctx, queue, c, err))
 }
 
@@ -132,9 +129,6 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 		if err != nil {
 			return err
 		}
-		if err := s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
-			return err
-		}
 		err = s.transact(ctx, "change group", func(t pgx.Tx) error {
 			tx := onPgx(t, t.Conn().Config())
 			if err := tx.run(ctx, s.groupLock(queue)...); err != nil {
@@ -144,7 +138,7 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 			if err != nil || checks.GroupOf(list, group) != old {
 				return orStale(err)
 			}
-			return tx.run(ctx, slices.Concat(s.useGroupRates(queue, c), s.groupSteps(queue, group, c))...)
+			return tx.run(ctx, slices.Concat(s.useGroups(queue, c), s.groupSteps(queue, group, c))...)
 		})
 		if !errors.Is(err, errStale) {
 			return classify("change group", s.groupChanged(ctx, queue, c, err))
@@ -158,12 +152,14 @@ func (s *Store) groupLock(queue string) []step {
 	return []step{waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}}}
 }
 
-// useGroupRates has admissions and claims look for rates of groups, if a change gives a group one.
-func (s *Store) useGroupRates(queue string, c dibs.GroupChange) []step {
-	if c.Rate == nil || c.Rate.N == 0 {
-		return nil
+// useGroups makes a queue that has groups, unless there is one, and has admissions and claims look for rates of groups
+// if a change gives a group one. Where it is to hold for what follows, groupLock comes first: deletions of queues take it, too.
+func (s *Store) useGroups(queue string, c dibs.GroupChange) []step {
+	steps := []step{{sql: s.sql.get("add_queue"), args: []any{[]string{queue}, []bool{true}}}}
+	if c.Rate != nil && c.Rate.N > 0 {
+		steps = append(steps, step{sql: s.sql.get("use_group_rates"), args: []any{queue}})
 	}
-	return []step{{sql: s.sql.get("use_group_rates"), args: []any{queue}}}
+	return steps
 }
 
 func (s *Store) groupSteps(queue, group string, c dibs.GroupChange) (steps []step) {
@@ -182,7 +178,7 @@ func (s *Store) groupSteps(queue, group string, c dibs.GroupChange) (steps []ste
 
 // groupChanged has claims follow a change of a group, unless it failed with err.
 func (s *Store) groupChanged(ctx context.Context, queue string, c dibs.GroupChange, err error) error {
-	if err == nil && c.Rate != nil {
+	if err == nil {
 		_, _, err = s.queue(ctx, queue)
 	}
 	s.Wake(queue)

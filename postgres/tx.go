@@ -176,15 +176,11 @@ func (t *tx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChan
 	if err := checkIsolation(ctx, fmt.Sprintf("change a group of queue %q", queue), t.conn); err != nil {
 		return classify("set group", err)
 	}
-	if err := t.s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
-		return err
+	if err := t.s.upkeep.run(ctx, slices.Concat([]step{waitBriefly}, t.s.useGroups(queue, c))...); err != nil {
+		return classify("set group", err)
 	}
-	if steps := t.s.useGroupRates(queue, c); len(steps) > 0 {
-		if err := t.s.upkeep.run(ctx, steps...); err != nil {
-			return classify("set group", err)
-		}
-	}
-	steps := t.s.groupSteps(queue, group, c)
+	// Once more, as the queue may have been deleted since: where it was not, this locks nothing.
+	steps := slices.Concat(t.s.useGroups(queue, c), t.s.groupSteps(queue, group, c))
 	if c.Rate != nil { // an admission would wait for the group's row
 		steps = slices.Insert(steps, 0, step{sql: t.s.sql.get("lock_admit"), args: []any{t.s.admitKey(queue)}})
 	}

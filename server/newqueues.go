@@ -22,6 +22,7 @@ type newQueues struct {
 const (
 	maxKnownQueues = 10_000
 	countQueues    = 10 * time.Second // how long a count of the queues holds
+	recountQueues  = time.Second      // how long it holds where it would refuse a queue
 )
 
 // mayMake refuses queues that there are not if the limit is reached.
@@ -38,14 +39,20 @@ func (s *Server) mayMake(ctx context.Context, queues ...string) error {
 	if unknown = s.made.unknown(unknown); len(unknown) == 0 {
 		return nil
 	}
-	if s.made.due() {
-		all, err := s.db.Queues(ctx)
-		if err != nil {
-			return err
+	room := false
+	for _, age := range []time.Duration{countQueues, recountQueues} { // some may have been deleted, or not been made in the end
+		if s.made.older(age) {
+			all, err := s.db.Queues(ctx)
+			if err != nil {
+				return err
+			}
+			s.made.counted(len(all))
 		}
-		s.made.counted(len(all))
+		if room = s.made.add(len(unknown), s.Limits.Queues); room {
+			break
+		}
 	}
-	if !s.made.add(len(unknown), s.Limits.Queues) {
+	if !room {
 		return &dibs.InvalidError{Field: "queue", Reason: fmt.Sprintf("%.60q would be a new one, and this server makes no more where there are %d (dibs serve --max-queues, or Limits.Queues): use one that there is, or delete some", unknown[0], s.Limits.Queues)}
 	}
 	return nil
@@ -78,10 +85,10 @@ func (m *newQueues) found(queues []dibs.Queue) {
 	}
 }
 
-func (m *newQueues) due() bool {
+func (m *newQueues) older(age time.Duration) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return time.Since(m.at) >= countQueues
+	return time.Since(m.at) >= age
 }
 
 func (m *newQueues) counted(n int) {

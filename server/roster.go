@@ -23,7 +23,9 @@ const (
 	maxKept    = 100_000
 	// maxAsked is how many queues, and how many kinds, are listed of one client. One that asks for more kinds is listed
 	// as one that takes all.
-	maxAsked = 1000
+	maxAsked = 50
+	// tellAtOnce is how many clients one call tells of.
+	tellAtOnce = 100
 	// overHTTP is the version that the register shows of a client, whose programs know none.
 	overHTTP = "http"
 )
@@ -99,10 +101,10 @@ func (of *client) asks(c dibs.ClaimRequest) {
 		of.info.Queues = append(slices.Clip(before.Queues), c.Queue) // the old list may be under way to the database
 	}
 	switch {
+	case len(c.Kinds) == 0 || len(c.Kinds) > maxAsked:
+		of.info.Kinds = nil
 	case len(before.Queues) == 0:
 		of.info.Kinds = c.Kinds
-	case len(c.Kinds) == 0:
-		of.info.Kinds = nil
 	case before.Kinds != nil && !slices.Equal(c.Kinds, of.kinds):
 		all := slices.Concat(before.Kinds, c.Kinds)
 		slices.Sort(all)
@@ -110,7 +112,10 @@ func (of *client) asks(c dibs.ClaimRequest) {
 			of.info.Kinds = nil
 		}
 	}
-	of.kinds = c.Kinds
+	of.kinds = of.info.Kinds
+	if of.kinds != nil {
+		of.kinds = c.Kinds
+	}
 	of.news = of.news || of.info.Concurrency != before.Concurrency || len(of.info.Queues) != len(before.Queues) || len(of.info.Kinds) != len(before.Kinds)
 }
 
@@ -179,25 +184,33 @@ func (s *Server) tellOfGuests() {
 	}
 }
 
-// tell tells the database who is there and who has left. After an error it is told again.
-func (ro *roster) tell(ctx context.Context, now time.Time) error {
-	list, again := ro.news(now)
-	if len(list) == 0 {
-		return nil
-	}
-	err := ro.register(ctx, list...)
-	if err != nil {
-		again()
+// tell tells the database who is there and who has left. What a call has not told is told again.
+func (ro *roster) tell(ctx context.Context, now time.Time) (err error) {
+	for some := range slices.Chunk(ro.news(now), tellAtOnce) {
+		list := make([]dibs.WorkerInfo, len(some))
+		for i, each := range some {
+			list[i] = each.info
+		}
+		if failed := ro.register(ctx, list...); failed != nil {
+			err = failed
+			ro.again(some)
+		}
 	}
 	return err
 }
 
-// news are the entries that the database is to hear of, all of them now and then. Again is called if it has not heard.
-func (ro *roster) news(now time.Time) (list []dibs.WorkerInfo, again func()) {
+// told is what the database is to hear of a client.
+type told struct {
+	key  clientKey
+	of   *client
+	info dibs.WorkerInfo
+}
+
+// news is what the database is to hear: of all clients now and then.
+func (ro *roster) news(now time.Time) (list []told) {
 	ro.mu.Lock()
 	defer ro.mu.Unlock()
-	before := ro.toldAll
-	all := now.Sub(before) >= tellAllEvery
+	all := now.Sub(ro.toldAll) >= tellAllEvery
 	if all {
 		ro.toldAll = now
 		for key, k := range ro.leases {
@@ -206,28 +219,28 @@ func (ro *roster) news(now time.Time) (list []dibs.WorkerInfo, again func()) {
 			}
 		}
 	}
-	gone := map[clientKey]*client{}
 	for key, of := range ro.clients {
 		info := of.info
 		switch {
 		case of.asked == 0 && of.held == 0 && now.Sub(of.heard) >= dibs.WorkerLostAfter:
 			info.State = dibs.WorkerStopped
-			gone[key] = of
 			delete(ro.clients, key)
 		case !of.news && !all:
 			continue
 		}
 		of.news = false
-		list = append(list, info)
+		list = append(list, told{key, of, info})
 	}
-	return list, func() {
-		ro.mu.Lock()
-		defer ro.mu.Unlock()
-		ro.toldAll = before
-		for key, of := range gone {
-			if ro.clients[key] == nil {
-				ro.clients[key] = of
-			}
+	return list
+}
+
+// again has the database told once more what it has not heard.
+func (ro *roster) again(list []told) {
+	ro.mu.Lock()
+	defer ro.mu.Unlock()
+	for _, each := range list {
+		if each.of.news = true; ro.clients[each.key] == nil {
+			ro.clients[each.key] = each.of
 		}
 	}
 }
@@ -242,5 +255,10 @@ func (ro *roster) leave(ctx context.Context) error {
 	}
 	clear(ro.clients)
 	ro.mu.Unlock()
-	return ro.register(ctx, list...)
+	for some := range slices.Chunk(list, tellAtOnce) {
+		if err := ro.register(ctx, some...); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -124,21 +124,44 @@ func TestClientsAreListedWithAllThatTheyAskFor(t *testing.T) {
 	g.expect("one that also takes all kinds", g.after(0), "v@h working [q] [] 1; w@h working [q r] [] 7; w@i working [q] [] 1")
 }
 
-func TestOneCallTellsOfAllClients(t *testing.T) {
+func TestAFewCallsTellOfAllClients(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
 	for i := range server.MaxClients + 10 {
 		g.claim("h", dibs.ClaimRequest{Queue: "q", Worker: fmt.Sprint("w", i), N: 1})
 	}
 	g.after(0)
-	if g.calls != 1 || len(g.listed) != server.MaxClients {
-		t.Errorf("%d calls for %d clients, want 1 for %d", g.calls, len(g.listed), server.MaxClients)
+	if g.calls != 10 || len(g.listed) != server.MaxClients {
+		t.Errorf("%d calls for %d clients, want 10 for %d", g.calls, len(g.listed), server.MaxClients)
 	}
 	for range 5 {
 		g.after(2 * time.Second)
 	}
-	if g.calls != 2 {
-		t.Errorf("%d calls after ten seconds, want 2", g.calls)
+	if g.calls != 20 {
+		t.Errorf("%d calls after ten seconds, want 20", g.calls)
+	}
+}
+
+// What one client asks for makes no large call, and a call that fails keeps no others from the register.
+func TestAClientThatAsksForMuchTakesLittle(t *testing.T) {
+	t.Parallel()
+	g := newGuests(t)
+	kinds := make([]string, 1000)
+	for i := range kinds {
+		kinds[i] = fmt.Sprint("kind", i)
+	}
+	for i := range 100 {
+		g.claim("h", dibs.ClaimRequest{Queue: fmt.Sprint("q", i), Worker: "w", N: 1, Kinds: kinds[10*i : 10*i+10]})
+	}
+	g.after(0)
+	for _, w := range g.listed {
+		if len(w.Queues) > 50 || w.Kinds != nil {
+			t.Errorf("it is listed with %d queues and %d kinds", len(w.Queues), len(w.Kinds))
+		}
+	}
+	g.claim("h", dibs.ClaimRequest{Queue: "q", Worker: "v", N: 1, Kinds: kinds})
+	if text := g.after(0); !strings.Contains(text, "v@h working [q] [] 1") {
+		t.Errorf("one that asks for a thousand kinds is not listed as one for all: %s", text)
 	}
 }
 

@@ -248,11 +248,11 @@ begin
     elsif octet_length(j.metadata) > 2000 then
         perform dibs.check_depth(place || 'metadata', j.metadata);
     end if;
-    if strpos(lower(j.metadata), '"dibs.') > 0 and exists (
+    if strpos(lower(j.metadata), '"dibs' || '.') > 0 and exists (
         -- Escapes stay as they are: some cannot be read.
-        select from json_object_keys(replace(j.metadata, E'\\u', E'\\\\u')::json) as k (name) where lower(left(k.name, 5)) = 'dibs.'
+        select from json_object_keys(replace(j.metadata, E'\\u', E'\\\\u')::json) as k (name) where lower(left(k.name, 5)) = 'dibs' || '.'
     ) then
-        perform dibs.refuse(place || 'metadata', 'must not have members whose names begin with "dibs.": only dibs writes those');
+        perform dibs.refuse(place || 'metadata', 'must not have members whose names begin with "dibs' || '.": only dibs writes those');
     end if;
 end
 $$;
@@ -1234,6 +1234,7 @@ begin
     ) r;
     if cardinality(out) > 10000 or names collate "C" ~ E'[\\u0001-\\u001f\\u007f-\\u009f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069]|://|,,'
         or has_text and (strpos(jobs::text, E'\\u') > 0 or strpos(jobs::text, E'\\/') > 0)
+        or strpos(lower(jobs::text), '"dibs' || '.') > 0
     then
         return null;
     elsif names ~ ',([-0-9{[]|true|false)' then -- what was read as a name may be something else

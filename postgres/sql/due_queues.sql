@@ -3,7 +3,8 @@
 --   length: $3 queue, and as in claim.sql $4 how to scan (0: a gap, 1: a lane, 3: the
 --   put-back jobs of a lane), $5 lowest and $6 highest priority, $7 run_at and $8 id of the
 --   place to start, or for 3, to end.
--- Columns out: queue. Also one whose jobs a limit or a group's places keep waiting.
+-- Columns out: queue. Also one whose jobs a limit or a group's places keep waiting, and one that has
+--   jobs and no settings, as after delete_queue.sql: a claim makes it.
 -- Concurrency: a plain read that locks nothing. It reads each range up to its first due job,
 --   and starts at marks whose transactions have all ended, so it misses no visible job.
 select q.name
@@ -54,4 +55,13 @@ where not q.paused
                 and ($2::text[] is null or b.kind = any ($2))
             offset 0
         )
+    )
+union
+select n.name
+from unnest($1::text[]) as n (name)
+where not exists (select from dibs.queue q where q.name = n.name offset 0)
+    and (
+        exists (select from dibs.job j where j.queue = n.name and j.gate = 0 offset 0)
+        or exists (select from dibs.job j where j.queue = n.name and j.gate = 1 offset 0)
+        or exists (select from dibs.job j where j.queue = n.name and j.gate = 2 offset 0)
     )
