@@ -55,6 +55,12 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 				t.Parallel()
 				began := time.Now()
 				out, err := run(t, root, v.Name, p, programs[p.Store], p.CaughtBy)
+				for range 2 { // on a busy machine those of a race may not meet
+					if failed(p.CaughtBy, out, err) {
+						break
+					}
+					out, err = run(t, root, v.Name, p, programs[p.Store], p.CaughtBy)
+				}
 				took := time.Since(began).Round(10 * time.Millisecond)
 				if !failed(p.CaughtBy, out, err) {
 					t.Fatalf("not caught by %s in %v: %v\n%s", p.CaughtBy, took, err, out)
