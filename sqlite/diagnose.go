@@ -24,12 +24,15 @@ const checkedUpTo = 64 << 20
 // at these. The command dibs doctor puts it into words.
 func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error) {
 	var r diagnosis.Report
+	if err := s.ready(ctx); err != nil {
+		return r, wrap("diagnose", err)
+	}
 	var now int64
 	err := s.read(ctx, "clock_now", func(rows *sql.Rows) error { return rows.Scan(&now) })
 	if err != nil {
 		return r, wrap("diagnose", err)
 	}
-	r.Now = fromMicro(now)
+	r.Now = checks.Time(time.UnixMicro(now))
 	wanted := func(part string) bool { return len(parts) == 0 || slices.Contains(parts, part) }
 	if wanted("jobs and upkeep") {
 		if r.Facts, err = s.jobFacts(ctx); err != nil {
@@ -63,7 +66,7 @@ func DiagnoseFile(ctx context.Context, db *sql.DB) (r diagnosis.Report, err erro
 	if err := db.QueryRowContext(ctx, "select cast(unixepoch('subsec') * 1000000 as integer)").Scan(&now); err != nil {
 		return r, wrap("diagnose", err)
 	}
-	r.Now = fromMicro(now)
+	r.Now = checks.Time(time.UnixMicro(now))
 	if err := addFile(ctx, db, path, texts, &r); err != nil {
 		return r, wrap("diagnose", err)
 	}
@@ -73,7 +76,7 @@ func DiagnoseFile(ctx context.Context, db *sql.DB) (r diagnosis.Report, err erro
 
 // addFile adds to a report what is to be said of a file.
 func addFile(ctx context.Context, db *sql.DB, path string, texts *statements, r *diagnosis.Report) error {
-	facts, err := fileFacts(ctx, db, path, texts.get("diagnose_file"))
+	facts, err := fileFacts(ctx, db, path, texts.Statements.Get("diagnose_file"))
 	if err != nil {
 		return err
 	}

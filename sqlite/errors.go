@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
 // hints say what to do about a result code; their errors are dibs.ErrUnavailable.
@@ -33,13 +34,7 @@ func isHot(err error) bool {
 }
 
 // wrap names the operation, once, and classifies errors of the database.
-func wrap(op string, err error) error {
-	if err == nil || errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrLeaseLost) ||
-		errors.Is(err, dibs.ErrNotFound) || errors.Is(err, dibs.ErrUnknownQueue) || errors.Is(err, dibs.ErrQueueInUse) {
-		return err
-	}
-	return checks.Failed(op, classify(err))
-}
+func wrap(op string, err error) error { return rowstore.Wrap(op, err, classify) }
 
 // classify goes by the result code, never by the text.
 func classify(err error) error {

@@ -3,10 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
 // Prepared keeps the statements of a transaction prepared, if it can prepare any.
@@ -22,7 +23,7 @@ func (s *Store) WaitInLine(patience time.Duration) { s.turn.patience = patience 
 
 // NoteFruitless records a claim for a kind that has found nothing.
 func (s *Store) NoteFruitless(queue, kind string, began time.Time, took time.Duration) {
-	s.rests.Note(queue, []string{kind}, began, took, false)
+	s.rows.Rests.Note(queue, []string{kind}, began, took, false)
 }
 
 // Queued is how many calls wait for the writer.
@@ -48,24 +49,42 @@ func (s *Store) WriterPragma(ctx context.Context, name string) (value int, err e
 }
 
 // Statement is a statement of sql/ as the store runs it.
-func (s *Store) Statement(name string) string { return s.sql.get(name) }
+func (s *Store) Statement(name string) string { return s.sql.Statements.Get(name) }
 
 // StatementNames lists the files of sql/.
 func (s *Store) StatementNames() []string {
 	var names []string
-	for name := range s.sql.text {
+	for name := range s.sql.Statements {
 		names = append(names, name)
 	}
 	return names
 }
 
+// testEngine has a test run what the store's calls do in their transactions.
+type testEngine struct {
+	engine
+	run func(tx *rowstore.Session, f func(*rowstore.Session) error) error
+}
+
+func (e testEngine) Write(ctx context.Context, f func(*rowstore.Session) error) error {
+	return e.engine.Write(ctx, func(tx *rowstore.Session) error { return e.run(tx, f) })
+}
+
 // TimedCall is a call that reads its time and goes on for five milliseconds.
 func (s *Store) TimedCall(ctx context.Context, now *int64) error {
-	return s.writer.call(ctx, func(s *session) (err error) {
-		*now, err = s.now()
-		time.Sleep(5 * time.Millisecond)
+	slow := rowstore.New(testEngine{engine{s}, func(tx *rowstore.Session, f func(*rowstore.Session) error) error {
+		defer time.Sleep(5 * time.Millisecond)
+		return f(tx)
+	}}, &s.sql.Dialect)
+	done, err := slow.Enqueue(ctx, []dibs.NewJob{{Kind: "timed"}})
+	if err != nil {
 		return err
-	})
+	}
+	j, err := s.Get(ctx, done[0].ID)
+	if err == nil {
+		*now = j.CreatedAt.UnixMicro()
+	}
+	return err
 }
 
 // LineSuffix is the end of the name of the file that processes lock to queue.
@@ -102,22 +121,21 @@ func (s *Store) Tries(ctx context.Context, n int, locked error) error {
 
 // CountStatements counts what a sweep runs, and what a look for due jobs in these queues runs.
 func (s *Store) CountStatements(ctx context.Context, queues []string) (sweep, due int, err error) {
-	err = s.writer.call(ctx, func(tx *session) error {
-		counted := &countedTx{SQLTx: tx.conn}
-		tx.conn = counted
-		if _, err := tx.sweep(); err != nil {
-			return err
-		}
-		sweep = counted.statements
-		now, err := tx.now()
-		if err != nil {
-			return err
-		}
-		_, err = tx.dueQueues(queues, now, nil)
-		due = counted.statements - sweep
-		return err
-	})
-	return sweep, due, err
+	counted := &countedTx{SQLTx: s.writer.prepared}
+	rows := rowstore.New(testEngine{engine{s}, func(_ *rowstore.Session, f func(*rowstore.Session) error) error {
+		tx := rowstore.NewSession(ctx, counted, &s.sql.Dialect)
+		tx.Use(s.writer.memory)
+		return errors.Join(f(tx), tx.WriteTally())
+	}}, &s.sql.Dialect)
+	if _, err := rows.Sweep(ctx); err != nil {
+		return 0, 0, err
+	}
+	sweep = counted.statements
+	if err := s.StopSweeping(ctx); err != nil {
+		return 0, 0, err
+	}
+	_, err = rows.Due(ctx, queues, nil)
+	return sweep, counted.statements - sweep, err
 }
 
 type countedTx struct {
@@ -133,18 +151,4 @@ func (c *countedTx) ExecContext(ctx context.Context, query string, args ...any) 
 func (c *countedTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	c.statements++
 	return c.SQLTx.QueryContext(ctx, query, args...)
-}
-
-// CachedAfter asks for the settings of some queues that there are not, and returns how many the writer remembers then.
-func (s *Store) CachedAfter(ctx context.Context, names int) (n int, err error) {
-	err = s.write(ctx, "test", func(tx *session) error {
-		for i := range names {
-			if _, err := tx.queue(fmt.Sprint("none", i)); err != nil {
-				return err
-			}
-		}
-		n = len(tx.queues)
-		return nil
-	})
-	return n, err
 }

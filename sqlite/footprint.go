@@ -3,12 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/footprint"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
 // Locks claims up to n jobs of a queue in a transaction that it rolls back, and reports
@@ -28,19 +29,11 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	}
 	defer tx.Rollback() // always: that is the point
 	start := time.Now()
-	session := newSession(ctx, newPrepared(tx), s.sql)
-	q, err := session.queue(r.Queue)
-	if err != nil {
-		return f, wrap("locks", err)
+	claimed, paused, err := rowstore.NewSession(ctx, newPrepared(tx), &s.sql.Dialect).TryClaim(r)
+	if errors.Is(err, dibs.ErrUnknownQueue) {
+		return f, checks.Failed("locks", err)
 	}
-	if q == nil {
-		return f, checks.Failed("locks", fmt.Errorf("%w %q", dibs.ErrUnknownQueue, r.Queue))
-	}
-	jobs, err := session.claim(r)
-	if err == nil {
-		err = session.writeTally()
-	}
-	f = footprint.Footprint{Queue: r.Queue, Paused: q.Paused, Claimed: len(jobs), Took: time.Since(start)}
+	f = footprint.Footprint{Queue: r.Queue, Paused: paused, Claimed: claimed, Took: time.Since(start)}
 	if err != nil || f.Claimed == 0 {
 		return f, wrap("locks", err)
 	}

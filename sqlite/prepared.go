@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"github.com/dibs-queue/dibs"
 )
 
 // prepared runs statements on a connection or transaction, and keeps each one prepared for the
@@ -47,6 +49,21 @@ func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) 
 		return nil, err
 	}
 	return st.QueryContext(ctx, args...)
+}
+
+// scan reads the single row that a statement returns.
+func scan(ctx context.Context, conn dibs.SQLTx, text string, to ...any) error {
+	rows, err := conn.QueryContext(ctx, text)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(to...); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // close closes the statements: database/sql does not, and SQLite keeps the files of a

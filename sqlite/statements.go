@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
 //go:embed sql/*.sql migrations/*.sql
@@ -16,15 +18,10 @@ var files embed.FS
 
 const defaultPrefix = "dibs_"
 
-const (
-	alikeAtOnce = 50 // how many jobs enqueue_alike inserts
-	manyAtOnce  = 16 // how many jobs enqueue_many inserts
-)
-
 // statements are the files of sql/ by name, with the store's prefix.
 type statements struct {
+	rowstore.Dialect
 	prefix string
-	text   map[string]string
 }
 
 var validPrefix = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,31}$`)
@@ -39,19 +36,20 @@ func load(prefix string) (*statements, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &statements{prefix: prefix, text: make(map[string]string, len(entries))}
+	text := make(rowstore.Statements, len(entries))
+	s := &statements{rowstore.Dialect{Statements: text, Insert: insert, Now: time.Now}, prefix}
 	for _, e := range entries {
-		text, err := files.ReadFile("sql/" + e.Name())
+		file, err := files.ReadFile("sql/" + e.Name())
 		if err != nil {
 			return nil, err
 		}
-		s.text[strings.TrimSuffix(e.Name(), ".sql")] = s.named(withoutHeader(string(text)))
+		text[strings.TrimSuffix(e.Name(), ".sql")] = s.named(withoutHeader(string(file)))
 	}
-	s.text["enqueue_alike"] = repeated(s.text["enqueue"], alikeAtOnce)
-	s.text["enqueue_many"] = repeated(parameterNumber.ReplaceAllString(s.text["enqueue"], "?"), manyAtOnce)
-	s.text["claim_rated"] = strings.Replace(s.text["claim"], "order by run_at, id", s.named(afterHold)+"order by run_at, id", 1)
+	text["enqueue_alike"] = repeated(text["enqueue"], rowstore.AlikeAtOnce)
+	text["enqueue_many"] = repeated(parameterNumber.ReplaceAllString(text["enqueue"], "?"), rowstore.ManyAtOnce)
+	text["claim_rated"] = strings.Replace(text["claim"], "order by run_at, id", s.named(afterHold)+"order by run_at, id", 1)
 	for _, claim := range []string{"claim", "claim_rated"} {
-		s.text[claim+"_newest"] = strings.Replace(s.text[claim], "order by run_at, id", "order by run_at desc, id desc", 1)
+		text[claim+"_newest"] = strings.Replace(text[claim], "order by run_at, id", "order by run_at desc, id desc", 1)
 	}
 	return s, nil
 }
@@ -75,15 +73,6 @@ func repeated(insert string, n int) string {
 // named replaces the prefix in the files by the store's.
 func (s *statements) named(text string) string {
 	return strings.ReplaceAll(text, defaultPrefix, s.prefix)
-}
-
-// get panics for a name without a file, which is an error in this package.
-func (s *statements) get(name string) string {
-	text, ok := s.text[name]
-	if !ok {
-		panic("dibs: no statement " + name)
-	}
-	return text
 }
 
 // withoutHeader drops the comment lines at the top, so that SQLite need not parse them.

@@ -20,9 +20,8 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/rest"
+	"github.com/dibs-queue/dibs/internal/rowstore"
 	"github.com/dibs-queue/dibs/internal/ticks"
-	"github.com/dibs-queue/dibs/internal/waits"
 )
 
 // Options of Open. The zero value is the default.
@@ -65,6 +64,7 @@ func (o *Options) complete() (*statements, error) {
 
 // Store is a SQLite file with dibs' tables, as Open makes it. It implements dibs.Database.
 type Store struct {
+	rows       *rowstore.Store // what the calls do (database.go)
 	sql        *statements
 	path       string // the file's path as SQLite reports it
 	file       openedFile
@@ -73,10 +73,7 @@ type Store struct {
 	callerPool *sql.DB
 	turn       *turn
 	wakeups    *wakeups
-	rests      rest.Claims
-	around     checks.Middleware
-	timer      *ticks.Timer // set to the next tick of a schedule, while somebody listens
-	waits      waits.Group
+	timer      *ticks.Timer                                 // set to the next tick of a schedule, while somebody listens
 	batches    atomic.Pointer[func(call string, calls int)] // of ObserveBatches; nil: nobody wants to know
 	closing    sync.Once
 }
@@ -94,6 +91,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{sql: text, turn: newTurn()}
+	s.rows = rowstore.New(engine{s}, &text.Dialect)
 	if err := s.open(ctx, path, o, writing); err != nil {
 		_ = s.release() // open's error is the cause
 		return nil, opening(path, err)
@@ -122,7 +120,6 @@ func (s *Store) open(ctx context.Context, path string, o Options, writing *sql.D
 	s.readers.SetMaxOpenConns(5) // the wakeups use one of them
 	s.callerPool = openPool(dsn.user, s.turn, o.BusyTimeout)
 	s.timer = ticks.NewTimer(s.onTimer)
-	s.waits.Look = s.lookForEnded
 	s.wakeups = startWakeups(s.readers, s.sql, s.timer)
 	if s.writer, err = startWriter(ctx, writing, s, o.BusyTimeout); err != nil {
 		return err
@@ -150,7 +147,7 @@ func (s *Store) Close() (err error) {
 
 func (s *Store) release() error {
 	var errs []error
-	s.waits.Close()
+	s.rows.Close()
 	if s.timer != nil {
 		s.timer.Stop()
 	}
@@ -183,7 +180,7 @@ func (s *Store) DB() *sql.DB { return s.callerPool }
 func (s *Store) ready(ctx context.Context) error {
 	switch {
 	case s == nil || s.writer == nil:
-		return &dibs.InvalidError{Field: "store", Reason: "is not open; use what Open returns, once its error is nil"}
+		return rowstore.NotOpen()
 	case s.writer.closed():
 		return dibs.ErrClosed
 	}
@@ -201,22 +198,9 @@ func (s *Store) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// write runs f in the writer's next transaction and returns when it is durable. f may run
-// twice (writer.run): nothing may remain of the first time but what the second replaces.
-func (s *Store) write(ctx context.Context, op string, f func(*session) error) error {
-	err := s.ready(ctx)
-	if err == nil {
-		err = s.writer.call(ctx, f)
-	}
-	return wrap(op, err)
-}
-
 // read runs one statement on a connection that only reads.
 func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	rows, err := s.readers.QueryContext(ctx, s.sql.get(statement), args...)
+	rows, err := s.readers.QueryContext(ctx, s.sql.Statements.Get(statement), args...)
 	if err != nil {
 		return s.failed(ctx, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/rowstore"
 	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
@@ -56,8 +57,8 @@ type wakeups struct {
 	timer         *ticks.Timer // set to the next tick of a schedule
 	readers       *sql.DB
 	text          *statements
-	session       *session  // reads on conn
-	conn          *sql.Conn // nil until somebody listens
+	session       *rowstore.Session // reads on conn
+	conn          *sql.Conn         // nil until somebody listens
 	prepared      *prepared
 	listenerAdded chan struct{} // receives when a listener has come
 	ctx           context.Context
@@ -192,11 +193,11 @@ func (w *wakeups) look(last int64) (version int64, work bool) {
 	if !w.connected() {
 		return last, false
 	}
-	version, err := w.session.dataVersion()
+	err := scan(context.Background(), w.prepared, "pragma data_version", &version)
 	if err != nil || version == last {
 		return last, false
 	}
-	ready, err := w.session.dueQueues(w.listenedQueues(), time.Now().UnixMicro(), nil)
+	ready, err := w.session.DueQueues(w.listenedQueues(), time.Now().UnixMicro(), nil)
 	if err == nil {
 		w.broadcast(ready)
 	}
@@ -212,19 +213,30 @@ func (w *wakeups) connected() bool {
 			return false
 		}
 		w.conn, w.prepared = conn, newPrepared(conn)
-		w.session = newSession(context.Background(), w.prepared, w.text)
+		w.session = rowstore.NewSession(context.Background(), w.prepared, &w.text.Dialect)
 	}
 	return true
 }
 
 // setTimer sets the timer to the next tick of a schedule.
 func (w *wakeups) setTimer() {
-	var at int64
-	switch found, err := w.session.one("next_tick", nil, &at); {
+	switch next, found, err := w.session.NextTick(); {
 	case err != nil: // the next look sets it
 	case found:
-		w.timer.Set(max(time.Until(fromMicro(at)), 0))
+		w.timer.Set(max(time.Until(next), 0))
 	default:
 		w.timer.Unset()
+	}
+}
+
+const tickTimeout = 10 * time.Second // of the ticks that the timer begins
+
+// onTimer enqueues the jobs of the ticks that have come. Its commit has the wakeups set the
+// timer to the next one.
+func (s *Store) onTimer() {
+	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
+	defer cancel()
+	if s.rows.Tick(ctx) != nil { // sweeps report the error
+		s.timer.Set(time.Second)
 	}
 }

@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
 const (
 	// maxTransaction is how long one transaction goes on taking calls that came meanwhile.
 	maxTransaction = 20 * time.Millisecond
-	// sharedTime is how long the calls of one transaction share a reading of the clock.
-	sharedTime = time.Millisecond
 	// politeFor is how long a writer remembers that it has met another process. Meanwhile
 	// it pauses for a gap after each maxStretch of work, long enough for a process that
 	// tries again every retryPause.
@@ -41,20 +40,18 @@ type writer struct {
 
 	// Only the goroutine uses the fields below.
 	prepared     *prepared
-	queues       map[string]*queue // settings as they were at version
-	version      int64             // data_version of the file at our last transaction
-	otherCommits int64             // turn.otherCommits at our last transaction
-	rivalSeenAt  time.Time         // when another process was last seen writing
-	busySince    time.Time         // when the last pause ended
-	lastSweep    time.Time
-	mender       mender
+	memory       *rowstore.Memory // as it was at version
+	version      int64            // data_version of the file at our last transaction
+	otherCommits int64            // turn.otherCommits at our last transaction
+	rivalSeenAt  time.Time        // when another process was last seen writing
+	busySince    time.Time        // when the last pause ended
 }
 
 // call is one piece of work. run may be called twice (writer.run), the first time for nothing.
 // The first to change state from callWaiting owns the call: the
 // writer, to run it, or its caller, to give it up.
 type call struct {
-	run   func(*session) error
+	run   func(*rowstore.Session) error
 	state atomic.Int32
 	err   error
 	done  chan struct{}
@@ -70,7 +67,7 @@ func startWriter(ctx context.Context, db *sql.DB, s *Store, limit time.Duration)
 	w := &writer{
 		store: s, db: db, lockWait: limit,
 		calls: make(chan *call, 256), quit: make(chan struct{}), stopped: make(chan struct{}),
-		queues: make(map[string]*queue),
+		memory: rowstore.NewMemory(),
 	}
 	err := retryBusy(ctx, limit, func() (err error) {
 		w.conn, err = w.db.Conn(ctx)
@@ -86,7 +83,7 @@ func startWriter(ctx context.Context, db *sql.DB, s *Store, limit time.Duration)
 
 // call runs f in a transaction and returns when that is durable. It waits for a call that
 // has begun even after ctx ends, so that no job is claimed without a caller to get it.
-func (w *writer) call(ctx context.Context, f func(*session) error) error {
+func (w *writer) call(ctx context.Context, f func(*rowstore.Session) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -207,24 +204,22 @@ func (w *writer) refuse(c *call, err error) {
 // transaction; with such an error no call has taken effect.
 func (w *writer) run(first *call) (taken []*call, wake []string, err error) {
 	failed := false
-	wake, err = w.transaction(func(s *session) error {
+	wake, err = w.transaction(func(s *rowstore.Session) error {
 		began := time.Now()
 		for c := first; c != nil; c = w.next(began) {
 			if !c.state.CompareAndSwap(callWaiting, callRunning) {
 				continue
 			}
 			taken = append(taken, c)
-			s.forgetOldTime()
-			if err := c.run(s); err != nil {
+			if err := s.Run(c.run); err != nil {
 				failed = true
 				return err
 			}
-			s.calls++
 		}
 		return nil
 	})
 	if failed {
-		wake, err = w.transaction(func(s *session) error {
+		wake, err = w.transaction(func(s *rowstore.Session) error {
 			for _, c := range taken {
 				if err := w.runAlone(s, c); err != nil {
 					return err
@@ -237,22 +232,22 @@ func (w *writer) run(first *call) (taken []*call, wake []string, err error) {
 }
 
 // transaction commits what f does, and returns the queues to wake.
-func (w *writer) transaction(f func(*session) error) (wake []string, err error) {
+func (w *writer) transaction(f func(*rowstore.Session) error) (wake []string, err error) {
 	if err := w.begin(); err != nil {
 		return nil, err
 	}
-	lastSweep := w.lastSweep
-	s, err := w.session()
+	lastSweep := w.memory.LastSweep
+	s, changed, err := w.session()
 	if err == nil {
 		err = f(s)
 	}
 	if err == nil {
-		err = s.writeTally()
+		err = s.WriteTally()
 	}
 	end := "commit"
-	if err == nil && s.calls > 0 && s.idle == s.calls {
+	if err == nil && s.Idle() {
 		var idle bool
-		if idle, err = s.onlyReadTime(); idle { // a commit would wake other processes to look for jobs
+		if idle, err = w.onlyReadTime(s, changed); idle { // a commit would wake other processes to look for jobs
 			end = "rollback"
 		}
 	}
@@ -260,12 +255,29 @@ func (w *writer) transaction(f func(*session) error) (wake []string, err error) 
 		err = w.exec(end)
 	}
 	if err != nil {
-		clear(w.queues)
-		w.lastSweep = lastSweep
+		w.memory.Forget()
+		w.memory.LastSweep = lastSweep
 		_ = w.exec("rollback") // SQLite may have rolled back already
 		return nil, err
 	}
-	return s.wakes(), nil
+	return s.Wakes(), nil
+}
+
+// idleClock is how far ahead of the system's clock the database's may be for a transaction to be
+// dropped that has changed nothing else. If the system's clock was put back by more than that, each
+// transaction moves the database's on.
+const idleClock = time.Second
+
+// onlyReadTime reports whether the transaction has changed nothing but the clock. Before it, the connection had
+// changed some rows already.
+func (w *writer) onlyReadTime(s *rowstore.Session, before int64) (bool, error) {
+	reads, ahead := s.Clock()
+	if ahead > idleClock {
+		return false, nil
+	}
+	var changed int64
+	err := scan(context.Background(), w.prepared, "select total_changes()", &changed)
+	return changed-before == reads, err
 }
 
 // begin waits for the file's lock.
@@ -292,41 +304,40 @@ func (w *writer) next(began time.Time) *call {
 
 // runAlone runs c under a savepoint. It sets c's own error, and returns one that ends the
 // transaction.
-func (w *writer) runAlone(s *session, c *call) error {
+func (w *writer) runAlone(s *rowstore.Session, c *call) error {
 	if err := w.exec("savepoint call"); err != nil {
 		return err
 	}
-	s.forgetOldTime()
-	mark := s.mark()
+	mark := s.Mark()
 	if c.err = c.run(s); c.err == nil {
 		return w.exec("release call")
 	}
-	s.reset(mark)
-	clear(w.queues)
+	s.Reset(mark)
+	w.memory.Forget()
 	if err := w.exec("rollback to call"); err != nil {
 		return c.err // SQLite has rolled the whole transaction back
 	}
 	return w.exec("release call")
 }
 
-// session makes the session of a transaction. It keeps the settings read by earlier ones
-// until another connection writes.
-func (w *writer) session() (*session, error) {
-	s := newSession(context.Background(), w.prepared, w.store.sql)
-	s.queues, s.lastSweep, s.mender = w.queues, &w.lastSweep, &w.mender
+// session makes the session of a transaction, and tells how many rows the connection had changed before it. The session
+// keeps the settings read by earlier ones until another connection writes.
+func (w *writer) session() (s *rowstore.Session, changed int64, err error) {
 	var version int64
-	if err := s.scan("select data_version, total_changes() from pragma_data_version", &version, &s.changed); err != nil {
-		return nil, err
+	if err := scan(context.Background(), w.prepared, "select data_version, total_changes() from pragma_data_version", &version, &changed); err != nil {
+		return nil, 0, err
 	}
 	commits := w.store.turn.otherCommits.Load()
 	if version != w.version {
-		clear(w.queues)
+		w.memory.Forget()
 		if commits == w.otherCommits {
 			w.rivalSeenAt = time.Now()
 		}
 	}
 	w.version, w.otherCommits = version, commits
-	return s, nil
+	s = rowstore.NewSession(context.Background(), w.prepared, &w.store.sql.Dialect)
+	s.Use(w.memory)
+	return s, changed, nil
 }
 
 func (w *writer) exec(text string) error {

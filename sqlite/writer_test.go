@@ -257,16 +257,3 @@ func TestCallsAfterCloseFail(t *testing.T) {
 		t.Errorf("a second Close: %v", err)
 	}
 }
-
-// Claims may name any number of queues: what the writer remembers of them is bounded.
-func TestTheWritersCacheOfQueuesIsBounded(t *testing.T) {
-	t.Parallel()
-	s, err := sqlite.Open(t.Context(), t.TempDir()+"/dibs.db", sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	if n, err := s.CachedAfter(t.Context(), 10_500); err != nil || n > 10_000 {
-		t.Errorf("%d queues are remembered, %v", n, err)
-	}
-}

@@ -28,8 +28,8 @@ var claimVariants = []Variant{
 				{"claim.go", "if r.N, r.Ahead = r.N-r.Ahead, 0; r.N == 0 {", "if r.N == 0 {"},
 			}},
 			{"sqlite", "TestStore/claim/no job is claimed ahead where there are limits", []Edit{
-				{"claim.go", "return r.N - r.Ahead, nil", "return r.N, nil"},
-				{"claim.go", "min(r.N-r.Ahead, q.Concurrency-running)", "min(r.N, q.Concurrency-running)"},
+				{rows + "claim.go", "return r.N - r.Ahead, nil", "return r.N, nil"},
+				{rows + "claim.go", "min(r.N-r.Ahead, q.Concurrency-running)", "min(r.N, q.Concurrency-running)"},
 			}},
 		},
 		Untortured: "the limits hold all the same",
@@ -131,7 +131,7 @@ var claimVariants = []Variant{
 				{"sql/claim.sql", "$5, ids\n    from summed\n", "$5, ids\n    from summed\n    where false\n"},
 			}},
 			{"sqlite", "TestStore/sweep/a job whose lease ended waits again in its old place", []Edit{
-				{"claim.go", "return s.logClaim(c, list)", "return nil"},
+				{rows + "claim.go", "return s.logClaim(c, list)", "return nil"},
 			}},
 		},
 	},
@@ -144,7 +144,7 @@ var claimVariants = []Variant{
 				{"sql/claim.sql", "wait_us\n    from summed\n", "wait_us\n    from summed\n    where false\n"},
 			}},
 			{"sqlite", "TestStore/stats/each state is counted", []Edit{
-				{"claim.go", "\t\tt.waiting -= n\n\t\tt.running += n\n", ""},
+				{rows + "claim.go", "\t\tt.waiting -= n\n\t\tt.running += n\n", ""},
 			}},
 		},
 	},
@@ -227,7 +227,7 @@ var claimVariants = []Variant{
 				{"sql/claim.sql", "where name = $1 and version = $2 and not paused", "where name = $1 and $2::bigint > 0 and not paused"},
 			}},
 			{"sqlite", "TestStore/concurrency/another store follows at once", []Edit{
-				{"writer.go", "\tif version != w.version {\n\t\tclear(w.queues)\n", "\tif version != w.version {\n"},
+				{"writer.go", "\tif version != w.version {\n\t\tw.memory.Forget()\n", "\tif version != w.version {\n"},
 			}},
 		},
 	},

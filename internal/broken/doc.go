@@ -41,6 +41,9 @@ type Edit struct {
 	New  string
 }
 
+// rows is the path in sqlite's folder of the part of the store that does not know which database it is.
+const rows = "../internal/rowstore/"
+
 // Variants lists all faults.
 func Variants() []Variant {
 	return slices.Concat(claimVariants, finishVariants, timeVariants, limitVariants, otherVariants)

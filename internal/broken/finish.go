@@ -12,7 +12,7 @@ var finishVariants = []Variant{
 				{"sql/retry.sql", " and j.token = o.token", ""},
 			}},
 			{"sqlite", "TestStore/fence/a wrong token is refused", []Edit{
-				{"finish.go", "j == nil || j.token != o.Token ||", "j == nil ||"},
+				{rows + "finish.go", "j == nil || j.token != o.Token ||", "j == nil ||"},
 			}},
 		},
 	},
@@ -26,7 +26,7 @@ var finishVariants = []Variant{
 				{"sql/retry.sql", "j.lease_until > statement_timestamp() or", "true or"},
 			}},
 			{"sqlite", "TestStore/fence/an ended lease is refused, swept or not", []Edit{
-				{"finish.go", "j.leaseUntil <= now &&", "false &&"},
+				{rows + "finish.go", "j.leaseUntil <= now &&", "false &&"},
 			}},
 		},
 		Untortured: "from outside, a finish just before the end of a lease looks like one just after it",
@@ -41,7 +41,7 @@ var finishVariants = []Variant{
 				{"sql/retry.sql", "j.lease_until > statement_timestamp() or", "j.lease_until > transaction_timestamp() or"},
 			}},
 			{"sqlite", "TestStore/tx/a lease that ends while the transaction is open is lost", []Edit{
-				{"tx.go", "s.ctx, s.callTime = ctx, 0", "s.ctx = ctx"},
+				{rows + "session.go", "s.ctx, s.callTime = ctx, 0", "s.ctx = ctx"},
 			}},
 		},
 		Untortured: "its transactions hardly ever outlast their leases",
@@ -80,7 +80,7 @@ var finishVariants = []Variant{
 				{"sql/retry.sql", "case when h.ending = 'retry' then 0 else 1 end", "1"},
 			}},
 			{"sqlite", "TestStore/retry/the attempts run out", []Edit{
-				{"finish.go", "if o.Ending != dibs.EndRetry {", "if o.Ending != \"\" {"},
+				{rows + "finish.go", "if o.Ending != dibs.EndRetry {", "if o.Ending != \"\" {"},
 			}},
 		},
 	},
@@ -93,7 +93,7 @@ var finishVariants = []Variant{
 				{"sql/retry.sql", "case when h.ending = 'retry' then 0 else 1 end", "case when h.ending = 'snooze' then 1 else 0 end"},
 			}},
 			{"sqlite", "TestStore/finish/release gives the job back in its old place without counting the attempt", []Edit{
-				{"finish.go", "if o.Ending != dibs.EndRetry {", "if o.Ending == dibs.EndSnooze {"},
+				{rows + "finish.go", "if o.Ending != dibs.EndRetry {", "if o.Ending == dibs.EndSnooze {"},
 			}},
 		},
 	},

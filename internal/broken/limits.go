@@ -11,7 +11,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "            coalesce(l.places, q.group_limit) - h.held + u.n\n        ), 0) as free", "            coalesce(l.places, q.group_limit) - h.held + u.n + 1\n        ), 0) as free"},
 			}},
 			{"sqlite", "TestStore/groups/one of a group runs at a time, in order", []Edit{
-				{"group.go", "max(0, limit-running)", "max(0, limit-running) + 1"},
+				{rows + "group.go", "max(0, limit-running)", "max(0, limit-running) + 1"},
 			}},
 		},
 	},
@@ -45,7 +45,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "filter (where r.wanted = r.blocked)", "filter (where r.wanted and r.blocked)"},
 			}},
 			{"sqlite", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
-				{"group.go", "if overtaken || started > places || loose > free {", "if overtaken {"},
+				{rows + "group.go", "if overtaken || started > places || loose > free {", "if overtaken {"},
 			}},
 		},
 	},
@@ -109,7 +109,7 @@ var limitVariants = []Variant{
 				{"sql/retry.sql", "select queue, group_key from back where group_key is not null\n    union\n    select", "select"},
 			}},
 			{"sqlite", "TestStore/groups/one of a group runs at a time, in order", []Edit{
-				{"finish.go", "\ts.touch(j.queue, j.group)\n\ts.count(", "\ts.count("},
+				{rows + "finish.go", "\ts.touch(j.queue, j.group)\n\ts.count(", "\ts.count("},
 			}},
 		},
 		Untortured: "the next job or outcome of the group wakes it",
@@ -166,7 +166,7 @@ var limitVariants = []Variant{
 				{"sql/rate_free.sql", "(($3 - b.owed_ns) / $2) + 1", "(($3 - b.owed_ns) / $2) + 2"},
 			}},
 			{"sqlite", "TestStore/rates/a queue starts no more than its rate and its burst", []Edit{
-				{"rates.go", "min(p.Free(p.full, now*1000), dibs.MaxBatch)", "min(p.Free(p.full, now*1000)+1, dibs.MaxBatch)"},
+				{rows + "rates.go", "min(p.Free(p.full, now*1000), dibs.MaxBatch)", "min(p.Free(p.full, now*1000)+1, dibs.MaxBatch)"},
 			}},
 		},
 	},
@@ -179,7 +179,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "array_agg(m.at_ns order by m.at_ns desc) filter (where m.at_ns is not null) as starts", "null::bigint[] as starts"},
 			}},
 			{"sqlite", "TestStore/rates/a group with several places starts no more than its rate", []Edit{
-				{"rates.go", "if j.Group != \"\" {", "if j.Group != \"\" && false {"},
+				{rows + "rates.go", "if j.Group != \"\" {", "if j.Group != \"\" && false {"},
 			}},
 		},
 		Untortured: "its groups seldom have more jobs than their rates let start",
@@ -193,8 +193,8 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "select coalesce(r.step_ns, t.step_ns) as step_ns", "select r.step_ns as step_ns"},
 			}},
 			{"sqlite", "TestStore/grouprates/each group of a queue starts no more than the queue's rate for groups", []Edit{
-				{"rates.go", "_, err = s.one(\"rate\", []any{q.Name, key}", "found, err := s.one(\"rate\", []any{q.Name, key}"},
-				{"rates.go", "r = q.GroupRate", "r = map[bool]dibs.Rate{true: q.GroupRate}[found]"},
+				{rows + "rates.go", "_, err = s.one(\"rate\", []any{q.Name, key}", "found, err := s.one(\"rate\", []any{q.Name, key}"},
+				{rows + "rates.go", "r = q.GroupRate", "r = map[bool]dibs.Rate{true: q.GroupRate}[found]"},
 			}},
 		},
 		Untortured: "its queues have no rate for all groups",
@@ -208,7 +208,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "select coalesce(r.step_ns, t.step_ns) as step_ns, coalesce(r.slack_ns, t.slack_ns) as slack_ns", "select coalesce(t.step_ns, r.step_ns) as step_ns, coalesce(t.slack_ns, r.slack_ns) as slack_ns"},
 			}},
 			{"sqlite", "TestStore/grouprates/a group's own rate takes the place of the queue's", []Edit{
-				{"rates.go", "if key != \"\" && own.N > 0 {", "if key != \"\" && own.N > 0 && q.GroupRate.N == 0 {"},
+				{rows + "rates.go", "if key != \"\" && own.N > 0 {", "if key != \"\" && own.N > 0 && q.GroupRate.N == 0 {"},
 			}},
 		},
 		Untortured: "its queues have no rate for all groups",

@@ -41,7 +41,7 @@ var otherVariants = []Variant{
 				{"sql/complete.sql", "or j.token = any ($6::uuid[])", "or false and j.token = any ($6::uuid[])"},
 			}},
 			{"sqlite", "TestStore/txclaim/a finish is good however long the transaction took", []Edit{
-				{"finish.go", "j.leaseUntil <= now && !s.ownTokens[j.token]", "j.leaseUntil <= now"},
+				{rows + "finish.go", "j.leaseUntil <= now && !s.ownTokens[j.token]", "j.leaseUntil <= now"},
 			}},
 		},
 	},
@@ -185,7 +185,7 @@ var otherVariants = []Variant{
 				{"sql/replace.sql", " and j.token is null", ""},
 			}},
 			{"sqlite", "TestStore/held/a claim gets what was replaced before it, and the answers agree", []Edit{
-				{"unique.go", "j == nil || j.running", "j == nil"},
+				{rows + "unique.go", "j == nil || j.running", "j == nil"},
 				{"sql/replace.sql", " and token is null", ""},
 			}},
 		},
@@ -202,7 +202,7 @@ var otherVariants = []Variant{
 				{"sql/merge_tally.sql", "dibs.tally (queue, at, waiting", "dibs.tally (queue, waiting"},
 			}},
 			{"sqlite", "TestStore/history/what upkeep moves to the history counts once", []Edit{
-				{"sweep.go", `s.exec("add_history", first, kept)`, `s.exec("add_history", first+windowMinutes, kept)`},
+				{rows + "sweep.go", `s.exec("add_history", first, kept)`, `s.exec("add_history", first+windowMinutes, kept)`},
 			}},
 		},
 		Untortured: "it looks at jobs, not at what happened in a minute",

@@ -14,7 +14,7 @@ var timeVariants = []Variant{
 				{"sql/claim.sql", "select $4, statement_timestamp() + ($6", "select $4, timestamptz 'epoch' + ($6"},
 			}},
 			{"sqlite", "TestStore/claim/the lease is the queue's or the request's", []Edit{
-				{"claim.go", "until: now + micro(lease)", "until: time.Now().Add(lease - 5*time.Minute).UnixMicro()"},
+				{rows + "claim.go", "until: now + micro(lease)", "until: time.Now().Add(lease - 5*time.Minute).UnixMicro()"},
 			}},
 		},
 		Untortured: "its workers refuse such a lease and end before they run a job",
@@ -54,7 +54,7 @@ var timeVariants = []Variant{
 				{"sql/expire.sql", "j.cancel_requested or (j.attempt::bigint - j.excused) >= j.max_attempts as ends", "j.cancel_requested as ends"},
 			}},
 			{"sqlite", "TestStore/sweep/a job that kills its worker dies too", []Edit{
-				{"sweep.go", "j.after(dibs.Outcome{Ending: dibs.EndRetry})", "j.after(dibs.Outcome{Ending: dibs.EndRelease})"},
+				{rows + "sweep.go", "j.after(dibs.Outcome{Ending: dibs.EndRetry})", "j.after(dibs.Outcome{Ending: dibs.EndRelease})"},
 			}},
 		},
 	},
@@ -86,7 +86,7 @@ var timeVariants = []Variant{
 				{"jobs.go", "\tchecks.ReadProgress(j, progress)\n", "\tlast := j.Attempt\n\tfor j.Attempt = 0; j.Attempt < last && j.Progress == nil; {\n\t\tj.Attempt++\n\t\tchecks.ReadProgress(j, progress)\n\t}\n\tj.Attempt = last\n"},
 			}},
 			{"sqlite", "TestStore/progress/progress ends with its attempt", []Edit{
-				{"rows.go", "\tchecks.ReadProgress(j, []byte(progress))\n", "\tlast := j.Attempt\n\tfor j.Attempt = 0; j.Attempt < last && j.Progress == nil; {\n\t\tj.Attempt++\n\t\tchecks.ReadProgress(j, []byte(progress))\n\t}\n\tj.Attempt = last\n"},
+				{rows + "rows.go", "\tchecks.ReadProgress(j, []byte(progress))\n", "\tlast := j.Attempt\n\tfor j.Attempt = 0; j.Attempt < last && j.Progress == nil; {\n\t\tj.Attempt++\n\t\tchecks.ReadProgress(j, []byte(progress))\n\t}\n\tj.Attempt = last\n"},
 			}},
 		},
 		Untortured: "its handlers set no progress",
@@ -111,7 +111,7 @@ var timeVariants = []Variant{
 				{"sql/expire.sql", "where h.lease_until <= statement_timestamp() and j.token = h.token and j.lease_until <= statement_timestamp()", "where j.token = h.token"},
 			}},
 			{"sqlite", "TestStore/extend/the jobs of one claim expire one by one", []Edit{
-				{"sweep.go", "\t\tif j.leaseUntil > now {", "\t\tif false {"},
+				{rows + "sweep.go", "\t\tif j.leaseUntil > now {", "\t\tif false {"},
 			}},
 		},
 	},
@@ -137,7 +137,7 @@ var timeVariants = []Variant{
 				{"sql/expire.sql", " and j.token = h.token and j.lease_until <= statement_timestamp()", " and j.token = h.token"},
 			}},
 			{"sqlite", "TestStore/sweep/an old claim that ends takes nothing from the new owner", []Edit{
-				{"sweep.go", "\t\tif j.token != c.token {\n\t\t\tcontinue\n\t\t}\n\t\tif j.leaseUntil > now {", "\t\tif j.token == c.token && j.leaseUntil > now {"},
+				{rows + "sweep.go", "\t\tif j.token != c.token {\n\t\t\tcontinue\n\t\t}\n\t\tif j.leaseUntil > now {", "\t\tif j.token == c.token && j.leaseUntil > now {"},
 			}},
 		},
 	},

@@ -56,7 +56,7 @@ func together(root, store string) (map[string]string, error) {
 		return nil, err
 	}
 	insert := map[string][]insertion{}
-	name := ""
+	packages := map[string]string{} // names of those that have faults, by folder
 	for _, v := range Variants() {
 		for _, p := range v.Patches {
 			if p.Store != store {
@@ -77,10 +77,11 @@ func together(root, store string) (map[string]string, error) {
 					}
 					files[file] = string(b)
 				}
-				var more []insertion
-				if name, more, err = besides(files[file], text, v.Name); err != nil {
+				name, more, err := besides(files[file], text, v.Name)
+				if err != nil {
 					return nil, fmt.Errorf("%s, %s: %w", v.Name, filepath.Join(store, file), err)
 				}
+				packages[filepath.Dir(file)] = name
 				insert[file] = append(insert[file], more...)
 			}
 		}
@@ -88,8 +89,8 @@ func together(root, store string) (map[string]string, error) {
 	for file, list := range insert {
 		files[file] = inserted(files[file], list)
 	}
-	if name != "" {
-		files["broken_fault.go"] = "package " + name + "\n\nimport \"os\"\n\nvar brokenFault = os.Getenv(\"" + envFault + "\")\n"
+	for folder, name := range packages {
+		files[filepath.Join(folder, "broken_fault.go")] = "package " + name + "\n\nimport \"os\"\n\nvar brokenFault = os.Getenv(\"" + envFault + "\")\n"
 	}
 	return files, nil
 }

@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (s *Store) Failures(ctx context.Context, f dibs.FailureFilter) ([]dibs.Fail
 			return err
 		}, name, f.Limit, before.UnixMicro(), id)
 		if err != nil {
-			return nil, wrap("failures", err)
+			return nil, s.wrap("failures", err)
 		}
 	}
 	checks.LastDiedFirst(list)
@@ -45,7 +45,7 @@ func (s *Store) Times(ctx context.Context, queue string) (dibs.Times, error) {
 		return err
 	}, queue, dibs.TimesOf)
 	if err != nil {
-		return dibs.Times{}, wrap("times", err)
+		return dibs.Times{}, s.wrap("times", err)
 	}
 	return checks.Times(first, waits, runs), nil
 }

@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -16,7 +16,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	if err != nil {
 		return e, err
 	}
-	err = s.write(ctx, "extend", func(tx *session) (err error) {
+	err = s.write(ctx, "extend", func(tx *Session) (err error) {
 		e, err = tx.extend(leases, d)
 		return err
 	})
@@ -26,7 +26,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	return e, nil
 }
 
-func (s *session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {
+func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {
 	now, err := s.now()
 	if err != nil {
 		return e, err

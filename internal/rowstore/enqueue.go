@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"cmp"
@@ -23,7 +23,7 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) ([]dibs.En
 		return nil, err
 	}
 	var done []dibs.Enqueued
-	err = s.write(ctx, "enqueue", func(tx *session) (err error) {
+	err = s.write(ctx, "enqueue", func(tx *Session) (err error) {
 		done, err = tx.enqueue(rows)
 		return err
 	})
@@ -39,7 +39,7 @@ func checkJobs(jobs []dibs.NewJob) ([]checks.Row, error) {
 	return checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
 }
 
-func (s *session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
+func (s *Session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
 	if err := s.fit(rows); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (s *session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
 }
 
 // enqueueRows inserts jobs into queues that exist.
-func (s *session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
+func (s *Session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 	now, err := s.now()
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (s *session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 }
 
 // fit makes the queues that do not exist yet, and checks their payload limits.
-func (s *session) fit(rows []checks.Row) error {
+func (s *Session) fit(rows []checks.Row) error {
 	return checks.CheckPayloads(rows, func(name string) (int, error) {
 		q, err := s.ensureQueue(name)
 		if err != nil {
@@ -101,7 +101,7 @@ type columns struct {
 	metadata    string
 }
 
-func (s *session) newJob(r *checks.Row, now int64) (newJob, error) {
+func (s *Session) newJob(r *checks.Row, now int64) (newJob, error) {
 	q, err := s.queue(r.Queue)
 	if err != nil {
 		return newJob{}, err
@@ -122,10 +122,10 @@ func (s *session) newJob(r *checks.Row, now int64) (newJob, error) {
 func nextInsert(jobs []newJob) (statement string, n int) {
 	first := jobs[0].columns
 	switch {
-	case first.uniqueKey == "" && begin(jobs, alikeAtOnce, func(c *columns) bool { return *c == first }):
-		return "enqueue_alike", alikeAtOnce
-	case begin(jobs, manyAtOnce, func(c *columns) bool { return c.uniqueKey == "" }):
-		return "enqueue_many", manyAtOnce
+	case first.uniqueKey == "" && begin(jobs, AlikeAtOnce, func(c *columns) bool { return *c == first }):
+		return "enqueue_alike", AlikeAtOnce
+	case begin(jobs, ManyAtOnce, func(c *columns) bool { return c.uniqueKey == "" }):
+		return "enqueue_many", ManyAtOnce
 	default:
 		return "enqueue", 1
 	}
@@ -142,7 +142,7 @@ func begin(jobs []newJob, n int, ok func(*columns) bool) bool {
 }
 
 // insert inserts jobs with a statement that takes as many.
-func (s *session) insert(statement string, jobs []newJob, done []dibs.Enqueued) error {
+func (s *Session) insert(statement string, jobs []newJob, done []dibs.Enqueued) error {
 	if jobs[0].uniqueKey != "" {
 		if err := s.meet(&jobs[0], &done[0]); done[0].Existing || err != nil {
 			return err
@@ -159,11 +159,7 @@ func (s *session) insert(statement string, jobs []newJob, done []dibs.Enqueued) 
 		s.count(j.queue, func(t *tally) { t.enqueued++ })
 		s.countArrival(j.queue, j.group, j.gate)
 	}
-	result, err := s.run(statement, s.values...)
-	if err != nil {
-		return err
-	}
-	last, err := result.LastInsertId()
+	last, err := s.dialect.Insert(s.ctx, s.conn, s.dialect.Statements.Get(statement), s.values...)
 	for i := range done {
 		done[i].ID = last - int64(len(done)-1-i) // one statement draws its ids in a row
 	}
@@ -186,7 +182,7 @@ func firstGate(group string, runAt, now int64) int {
 }
 
 // countArrival counts a job that now waits at gate, and has its group settled.
-func (s *session) countArrival(queue, key string, gate int) {
+func (s *Session) countArrival(queue, key string, gate int) {
 	s.woken[queue] = true
 	s.touch(queue, key)
 	s.count(queue, func(t *tally) {

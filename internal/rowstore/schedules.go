@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule
 		return err
 	}, jsonList(names), jsonList(names))
 	if err != nil {
-		return nil, wrap("schedules", err)
+		return nil, s.wrap("schedules", err)
 	}
 	return all, nil
 }
@@ -45,7 +45,7 @@ func scanSchedule(rows *sql.Rows) (s dibs.Schedule, overlap bool, err error) {
 }
 
 // schedules reads the schedules of some names, or all without names, with the payloads of those that are to be whole.
-func (s *session) schedules(names, whole []string) ([]dibs.Schedule, error) {
+func (s *Session) schedules(names, whole []string) ([]dibs.Schedule, error) {
 	var all []dibs.Schedule
 	err := s.each("schedules", func(rows *sql.Rows) error {
 		r, _, err := scanSchedule(rows)
@@ -56,7 +56,7 @@ func (s *session) schedules(names, whole []string) ([]dibs.Schedule, error) {
 }
 
 // scheduleNamed reads the schedule of a name; nil: there is none.
-func (s *session) scheduleNamed(name string) (*dibs.Schedule, error) {
+func (s *Session) scheduleNamed(name string) (*dibs.Schedule, error) {
 	list, err := s.schedules([]string{name}, []string{name})
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *session) scheduleNamed(name string) (*dibs.Schedule, error) {
 }
 
 // scheduleOf reads the schedule of a name, if it is of one of the queues; nil: of any.
-func (s *session) scheduleOf(name string, queues []string) (*dibs.Schedule, error) {
+func (s *Session) scheduleOf(name string, queues []string) (*dibs.Schedule, error) {
 	one, err := s.scheduleNamed(name)
 	if err == nil && (one == nil || !ticks.Of(one, queues)) {
 		err = ticks.Unknown(name)
@@ -76,7 +76,7 @@ func (s *session) scheduleOf(name string, queues []string) (*dibs.Schedule, erro
 // changeSchedule has f make the new schedule out of the old one, which is nil if there is
 // none, and stores it.
 func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (after dibs.Schedule, err error) {
-	err = s.write(ctx, op, func(tx *session) error {
+	err = s.write(ctx, op, func(tx *Session) error {
 		old, err := tx.scheduleNamed(name)
 		if err != nil {
 			return err
@@ -111,7 +111,7 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old 
 }
 
 // roomForSchedule refuses one schedule too many.
-func (s *session) roomForSchedule() error {
+func (s *Session) roomForSchedule() error {
 	all, err := s.schedules(nil, nil)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (s *session) roomForSchedule() error {
 	return ticks.Room(all)
 }
 
-func (s *session) putSchedule(after *dibs.Schedule) error {
+func (s *Session) putSchedule(after *dibs.Schedule) error {
 	settings, payload, metadata := ticks.Encode(after)
 	_, err := s.exec("set_schedule", after.Name, after.Owner, settings, payload, metadata, after.Paused, after.Since.UnixMicro(), microOrNull(after.Next))
 	return err
@@ -134,7 +134,7 @@ func microOrNull(t time.Time) any {
 }
 
 // payloadLimitOf is the payload limit of a queue, which need not exist.
-func (s *session) payloadLimitOf(queue string) (int, error) {
+func (s *Session) payloadLimitOf(queue string) (int, error) {
 	q, err := s.queue(queue)
 	if err != nil || q == nil {
 		return dibs.MaxPayload, err
@@ -202,7 +202,7 @@ func (s *Store) schedule(ctx context.Context, name string) (first, second dibs.S
 	if err == nil && !found {
 		err = ticks.Unknown(name)
 	}
-	return first, second, wrap("change schedule", err)
+	return first, second, s.wrap("change schedule", err)
 }
 
 // SetSchedules makes an owner's schedules those of the list: see dibs.Schedules.
@@ -210,7 +210,7 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 	if err := ticks.Owner(owner); err != nil {
 		return err
 	}
-	return s.write(ctx, "set schedules", func(tx *session) error {
+	return s.write(ctx, "set schedules", func(tx *Session) error {
 		old, err := tx.schedules(nil, ticks.Names(list))
 		if err != nil {
 			return err
@@ -242,7 +242,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 	if err := checks.Name("name", name); err != nil {
 		return err
 	}
-	return s.write(ctx, "delete schedule", func(tx *session) error {
+	return s.write(ctx, "delete schedule", func(tx *Session) error {
 		if _, err := tx.scheduleOf(name, queues); err != nil {
 			return err
 		}
@@ -256,7 +256,7 @@ func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) 
 	if err := checks.Name("name", name); err != nil {
 		return dibs.Enqueued{}, err
 	}
-	err = s.write(ctx, "run schedule", func(tx *session) error {
+	err = s.write(ctx, "run schedule", func(tx *Session) error {
 		of, err := tx.scheduleOf(name, queues)
 		if err != nil {
 			return err
@@ -278,21 +278,18 @@ func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) 
 func (s *Store) NextTicks(ctx context.Context, of dibs.Schedule, n int) ([]time.Time, error) {
 	var now int64
 	if err := s.read(ctx, "clock_now", func(rows *sql.Rows) error { return rows.Scan(&now) }); err != nil {
-		return nil, wrap("next ticks", err)
+		return nil, s.wrap("next ticks", err)
 	}
 	return ticks.NextTicks(&of, n, fromMicro(now))
 }
 
-const tickTimeout = 10 * time.Second // of the ticks that the timer begins
+// Tick enqueues the jobs of the ticks that have come.
+func (s *Store) Tick(ctx context.Context) error { return s.write(ctx, "tick", (*Session).tick) }
 
-// onTimer enqueues the jobs of the ticks that have come. Its commit has the wakeups set the
-// timer to the next one.
-func (s *Store) onTimer() {
-	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
-	defer cancel()
-	if s.write(ctx, "tick", (*session).tick) != nil { // sweeps report the error
-		s.timer.Set(time.Second)
-	}
+// NextTick is when the next tick of any schedule comes, if one will.
+func (s *Session) NextTick() (next time.Time, found bool, err error) {
+	found, err = s.one("next_tick", nil, clock{&next})
+	return next, found, err
 }
 
 // One transaction takes so many schedules, and makes so many jobs of their ticks with so many
@@ -306,7 +303,7 @@ const (
 // tick enqueues the jobs of the ticks that have come. Schedules that this program cannot
 // read, as a newer one has made them, are left to others. More that is due is left to the next
 // transaction.
-func (s *session) tick() error {
+func (s *Session) tick() error {
 	now, err := s.now()
 	if err != nil {
 		return err
@@ -355,7 +352,7 @@ func (s *session) tick() error {
 	return nil
 }
 
-func (s *session) enqueueTicks(of *dibs.Schedule, due []time.Time) ([]dibs.Enqueued, error) {
+func (s *Session) enqueueTicks(of *dibs.Schedule, due []time.Time) ([]dibs.Enqueued, error) {
 	if _, err := s.ensureQueue(of.Queue); err != nil {
 		return nil, err
 	}

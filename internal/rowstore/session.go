@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -11,26 +11,25 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// session is the state of one write transaction: its statements, its time, the settings it
-// has read, and the counts and groups that it must write before it commits. The writer runs
+// Session is the state of one write transaction: its statements, its time, the settings it
+// has read, and the counts and groups that it must write before it commits. An Engine may run
 // many calls in one session; a caller's own transaction (tx.go) has one too.
-type session struct {
-	ctx  context.Context
-	conn dibs.SQLTx
-	sql  *statements
+type Session struct {
+	ctx     context.Context
+	conn    dibs.SQLTx
+	dialect *Dialect
 
 	callTime    int64             // time of the call, set by now
 	clockReadAt time.Time         // when callTime was read, on the monotonic clock
 	clockAhead  int64             // by how much callTime was ahead of the system's clock
 	clockReads  int64             // how many times the clock was read, and so written
 	calls, idle int               // how many calls of the transaction have succeeded, and found nothing to do
-	changed     int64             // rows that the connection had changed before the transaction
 	queues      map[string]*queue // settings read so far; nil: there is no such queue
 	counts      map[string]tally
 	woken       map[string]bool // queues that may have new work
 	touched     map[group]bool  // groups to settle before the call ends
 	// ownTokens are the tokens of claims made through a caller's transaction: while it is open
-	// no other worker can take their jobs, so their leases do not end. nil in the writer's.
+	// no other worker can take their jobs, so their leases do not end. nil in the store's own.
 	ownTokens map[dibs.Token]bool
 	lastSweep *time.Time // when Claim last swept; nil in a caller's transaction
 	mender    *mender    // nil in a caller's transaction
@@ -47,39 +46,26 @@ type queue struct {
 
 type group struct{ queue, key string }
 
-func newSession(ctx context.Context, conn dibs.SQLTx, text *statements) *session {
-	return &session{
-		ctx: ctx, conn: conn, sql: text, queues: make(map[string]*queue),
+// NewSession makes the session of a transaction on conn. ctx is that of its statements.
+func NewSession(ctx context.Context, conn dibs.SQLTx, d *Dialect) *Session {
+	return &Session{
+		ctx: ctx, conn: conn, dialect: d, queues: make(map[string]*queue),
 		counts: make(map[string]tally), woken: make(map[string]bool), touched: make(map[group]bool),
 	}
 }
 
 // exec runs one statement of sql/ and returns how many rows it changed.
-func (s *session) exec(statement string, args ...any) (int64, error) {
-	result, err := s.run(statement, args...)
+func (s *Session) exec(statement string, args ...any) (int64, error) {
+	result, err := s.conn.ExecContext(s.ctx, s.dialect.Statements.Get(statement), args...)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
 }
 
-func (s *session) run(statement string, args ...any) (sql.Result, error) {
-	return s.conn.ExecContext(s.ctx, s.sql.get(statement), args...)
-}
-
-// runText runs a statement that is not in sql/, such as a savepoint.
-func (s *session) runText(text string) error {
-	_, err := s.conn.ExecContext(s.ctx, text)
-	return err
-}
-
 // each runs one statement of sql/ and calls f for each row.
-func (s *session) each(statement string, f func(*sql.Rows) error, args ...any) error {
-	return s.eachRow(s.sql.get(statement), f, args...)
-}
-
-func (s *session) eachRow(text string, f func(*sql.Rows) error, args ...any) error {
-	rows, err := s.conn.QueryContext(s.ctx, text, args...)
+func (s *Session) each(statement string, f func(*sql.Rows) error, args ...any) error {
+	rows, err := s.conn.QueryContext(s.ctx, s.dialect.Statements.Get(statement), args...)
 	if err != nil {
 		return err
 	}
@@ -93,7 +79,7 @@ func (s *session) eachRow(text string, f func(*sql.Rows) error, args ...any) err
 }
 
 // one reads a single row into to; it reports false if there is none.
-func (s *session) one(statement string, args []any, to ...any) (bool, error) {
+func (s *Session) one(statement string, args []any, to ...any) (bool, error) {
 	found := false
 	err := s.each(statement, func(rows *sql.Rows) error {
 		found = true
@@ -102,19 +88,8 @@ func (s *session) one(statement string, args []any, to ...any) (bool, error) {
 	return found, err
 }
 
-// dataVersion changes whenever another connection has written.
-func (s *session) dataVersion() (version int64, err error) {
-	err = s.scan("pragma data_version", &version)
-	return version, err
-}
-
-// scan reads the single row that a statement outside of sql/ returns.
-func (s *session) scan(text string, to ...any) error {
-	return s.eachRow(text, func(rows *sql.Rows) error { return rows.Scan(to...) })
-}
-
 // names reads a column of text.
-func (s *session) names(statement string, args ...any) ([]string, error) {
+func (s *Session) names(statement string, args ...any) ([]string, error) {
 	var all []string
 	err := s.each(statement, func(rows *sql.Rows) error {
 		var name string
@@ -128,7 +103,7 @@ func (s *session) names(statement string, args ...any) ([]string, error) {
 }
 
 // now is the call's time in microseconds, on the database's clock.
-func (s *session) now() (int64, error) {
+func (s *Session) now() (int64, error) {
 	if s.callTime != 0 {
 		return s.callTime, nil
 	}
@@ -138,31 +113,24 @@ func (s *session) now() (int64, error) {
 	return s.callTime, err
 }
 
-// idleClock is how far ahead of the system's clock the database's may be for a transaction to be
-// dropped that has changed nothing else. If the system's clock was put back by more than that, each
-// transaction moves the database's on.
-const idleClock = time.Second
-
-// onlyReadTime reports whether the transaction has changed nothing but the clock.
-func (s *session) onlyReadTime() (bool, error) {
-	if s.clockAhead > micro(idleClock) {
-		return false, nil
-	}
-	var changed int64
-	err := s.scan("select total_changes()", &changed)
-	return changed-s.changed == s.clockReads, err
+// Clock is how many times the transaction has read the clock, and by how much that was ahead of the system's.
+func (s *Session) Clock() (reads int64, ahead time.Duration) {
+	return s.clockReads, fromMicroDuration(s.clockAhead)
 }
+
+// sharedTime is how long the calls of one transaction share a reading of the clock.
+const sharedTime = time.Millisecond
 
 // forgetOldTime has the next call read the clock, unless another has just read it: with an
 // old time a lease that has ended would count as held.
-func (s *session) forgetOldTime() {
+func (s *Session) forgetOldTime() {
 	if time.Since(s.clockReadAt) > sharedTime {
 		s.callTime = 0
 	}
 }
 
 // queue returns a queue's settings, or nil if there is no such queue.
-func (s *session) queue(name string) (*queue, error) {
+func (s *Session) queue(name string) (*queue, error) {
 	if q, ok := s.queues[name]; ok {
 		return q, nil
 	}
@@ -183,7 +151,7 @@ func (s *session) queue(name string) (*queue, error) {
 }
 
 // groupLimit is how many jobs of a group may run at once.
-func (s *session) groupLimit(q *queue, key string) (int, error) {
+func (s *Session) groupLimit(q *queue, key string) (int, error) {
 	if key == "" {
 		return 0, nil
 	}
@@ -205,25 +173,70 @@ func (s *session) groupLimit(q *queue, key string) (int, error) {
 // maxCached is how many queues are cached at most, and how many group limits for one queue.
 const maxCached = 10_000
 
-// mark is the part of a session that a call changes. reset puts it back after a call that
+// Memory is what an Engine keeps between its transactions, as nobody else has written meanwhile.
+type Memory struct {
+	LastSweep time.Time // when a claim last swept; put back if the transaction fails
+	queues    map[string]*queue
+	mender    mender
+}
+
+// NewMemory makes an empty memory.
+func NewMemory() *Memory { return &Memory{queues: make(map[string]*queue)} }
+
+// Forget drops the settings of queues: somebody else may have changed them, or they were not committed.
+func (m *Memory) Forget() { clear(m.queues) }
+
+// Use has the session go on with what earlier ones have left in m.
+func (s *Session) Use(m *Memory) { s.queues, s.lastSweep, s.mender = m.queues, &m.LastSweep, &m.mender }
+
+// Run runs f as one of several calls. If it fails, the whole transaction must be rolled back.
+func (s *Session) Run(f func(*Session) error) error {
+	s.forgetOldTime()
+	if err := f(s); err != nil {
+		return err
+	}
+	s.calls++
+	return nil
+}
+
+// Idle reports whether all calls of Run have found nothing to do.
+func (s *Session) Idle() bool { return s.calls > 0 && s.idle == s.calls }
+
+// Begin begins a call in a caller's transaction, whose statements end with ctx. Settings are read
+// anew each time: the caller may have rolled back the making of a queue.
+func (s *Session) Begin(ctx context.Context) Mark {
+	clear(s.queues)
+	before := s.mark()
+	s.ctx, s.callTime = ctx, 0
+	return before
+}
+
+// Mark is the part of a session that a call changes. Reset puts it back after a call that
 // failed; the database's part is rolled back by a savepoint.
-type mark struct {
+type Mark struct {
 	time   int64
 	counts map[string]tally
 	woken  map[string]bool
 }
 
-func (s *session) mark() mark {
-	return mark{time: s.callTime, counts: maps.Clone(s.counts), woken: maps.Clone(s.woken)}
+// Mark begins a call of several that Reset can undo.
+func (s *Session) Mark() Mark {
+	s.forgetOldTime()
+	return s.mark()
 }
 
-func (s *session) reset(m mark) {
+func (s *Session) mark() Mark {
+	return Mark{time: s.callTime, counts: maps.Clone(s.counts), woken: maps.Clone(s.woken)}
+}
+
+// Reset undoes a call, but for what it wrote in the database.
+func (s *Session) Reset(m Mark) {
 	s.callTime, s.counts, s.woken = m.time, m.counts, m.woken
 	clear(s.touched)
 }
 
-// wakes lists the queues that may have new work.
-func (s *session) wakes() []string { return slices.Collect(maps.Keys(s.woken)) }
+// Wakes lists the queues that may have new work.
+func (s *Session) Wakes() []string { return slices.Collect(maps.Keys(s.woken)) }
 
 // tally is a change of a queue's counts.
 type tally struct {
@@ -235,7 +248,7 @@ type tally struct {
 }
 
 // count has f change a queue's counts.
-func (s *session) count(queue string, f func(*tally)) {
+func (s *Session) count(queue string, f func(*tally)) {
 	t := s.counts[queue]
 	f(&t)
 	s.counts[queue] = t
@@ -253,8 +266,8 @@ func (t *tally) ended(state dibs.State, n int64) {
 	}
 }
 
-// writeTally writes the counts that have changed, once for the whole transaction.
-func (s *session) writeTally() error {
+// WriteTally writes the counts that have changed, once for the whole transaction.
+func (s *Session) WriteTally() error {
 	for name, t := range s.counts {
 		if t == (tally{}) {
 			continue

@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -18,7 +18,7 @@ type pace struct {
 }
 
 // pace reads the rate of a group, or with an empty key what the queue's rate has saved up.
-func (s *session) pace(q *queue, key string) (p pace, err error) {
+func (s *Session) pace(q *queue, key string) (p pace, err error) {
 	r := q.Rate
 	if key != "" && !q.groupRates || key == "" && r.N == 0 {
 		return p, nil
@@ -47,7 +47,7 @@ func (s *session) pace(q *queue, key string) (p pace, err error) {
 	return p, err
 }
 
-func (s *session) writePace(q *queue, key string, p pace, now int64) error {
+func (s *Session) writePace(q *queue, key string, p pace, now int64) error {
 	_, err := s.exec("spend", q.Name, key, p.full, p.next(now, 1))
 	return err
 }
@@ -76,7 +76,7 @@ func (p pace) next(now int64, n int) int64 {
 }
 
 // mayStart is how many jobs the queue's rate lets start now.
-func (s *session) mayStart(q *queue) (int, error) {
+func (s *Session) mayStart(q *queue) (int, error) {
 	now, err := s.now()
 	if err != nil {
 		return 0, err
@@ -86,7 +86,7 @@ func (s *session) mayStart(q *queue) (int, error) {
 }
 
 // spend counts the starts of a claim towards the rates of its queue and its jobs' groups.
-func (s *session) spend(c *pendingClaim) error {
+func (s *Session) spend(c *pendingClaim) error {
 	if c.queue.Rate.N > 0 {
 		if err := s.spendOne(c, "", len(c.jobs)); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (s *session) spend(c *pendingClaim) error {
 	return nil
 }
 
-func (s *session) spendOne(c *pendingClaim, key string, n int) error {
+func (s *Session) spendOne(c *pendingClaim, key string, n int) error {
 	p, err := s.pace(c.queue, key)
 	if err != nil || p.Step == 0 {
 		return err
@@ -120,7 +120,7 @@ func (s *session) spendOne(c *pendingClaim, key string, n int) error {
 
 // hold notes until when the rate of a group, whose places have just been given, holds up the
 // waiting jobs that hold some, and, if short, those that would get the others.
-func (s *session) hold(g group, p pace, waiting int, short bool) error {
+func (s *Session) hold(g group, p pace, waiting int, short bool) error {
 	if p.Step == 0 {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (s *session) hold(g group, p pace, waiting int, short bool) error {
 }
 
 // freeGroups has those groups settled that need no longer wait for their rates.
-func (s *session) freeGroups(q *queue) error {
+func (s *Session) freeGroups(q *queue) error {
 	if !q.groupRates {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (s *session) freeGroups(q *queue) error {
 }
 
 // heldFor is how long jobs of a queue are held up by rates; 0 if none is known to be.
-func (s *session) heldFor(name string) (time.Duration, error) {
+func (s *Session) heldFor(name string) (time.Duration, error) {
 	q, err := s.queue(name)
 	if err != nil || q == nil || q.Paused || q.Rate.N == 0 && !q.groupRates {
 		return 0, err
@@ -195,7 +195,7 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupC
 	if err := checks.Group(queue, group, c); err != nil {
 		return err
 	}
-	return s.write(ctx, "set group", func(tx *session) error { return tx.changeGroup(queue, group, c) })
+	return s.write(ctx, "set group", func(tx *Session) error { return tx.changeGroup(queue, group, c) })
 }
 
 // ChangeGroup has f change the settings of one group: see dibs.Admin.
@@ -216,7 +216,7 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 		if err != nil {
 			return err
 		}
-		err = s.write(ctx, "change group", func(tx *session) error {
+		err = s.write(ctx, "change group", func(tx *Session) error {
 			now, err := tx.groupSettings(queue, group)
 			if err == nil && now != old {
 				err = errSettingsChanged
@@ -234,7 +234,7 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 }
 
 // groupSettings reads the settings of one group.
-func (s *session) groupSettings(queue, group string) (dibs.Group, error) {
+func (s *Session) groupSettings(queue, group string) (dibs.Group, error) {
 	g := dibs.Group{Name: group}
 	var per, full int64
 	_, err := s.one("group_limit", []any{queue, group}, &g.Limit)
@@ -245,7 +245,7 @@ func (s *session) groupSettings(queue, group string) (dibs.Group, error) {
 	return g, err
 }
 
-func (s *session) changeGroup(queue, group string, c dibs.GroupChange) error {
+func (s *Session) changeGroup(queue, group string, c dibs.GroupChange) error {
 	q, err := s.ensureQueue(queue)
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ func (s *session) changeGroup(queue, group string, c dibs.GroupChange) error {
 	return s.settle()
 }
 
-func (s *session) setGroup(q *queue, group string, c dibs.GroupChange) (err error) {
+func (s *Session) setGroup(q *queue, group string, c dibs.GroupChange) (err error) {
 	if c.Limit != nil && *c.Limit == 0 {
 		_, err = s.exec("unset_group", q.Name, group)
 	} else if c.Limit != nil {
@@ -292,8 +292,8 @@ func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) 
 		g.Rate.Per = fromMicroDuration(per)
 		all = append(all, g)
 		return err
-	}, queue, time.Now().UnixMicro())
-	return all, wrap("groups", err)
+	}, queue, s.now())
+	return all, s.wrap("groups", err)
 }
 
 // Backlogs counts the blocked jobs of the groups of a queue that have any.
@@ -309,7 +309,7 @@ func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backl
 		return err
 	}, queue, after, dibs.MaxBacklogs, checks.CountedBacklog)
 	if err != nil {
-		return nil, wrap("backlogs", err)
+		return nil, s.wrap("backlogs", err)
 	}
 	return list, nil
 }
@@ -327,5 +327,5 @@ func (s *Store) readHeld(ctx context.Context, all []dibs.QueueStats) error {
 			}
 		}
 		return err
-	}, time.Now().UnixMicro())
+	}, s.now())
 }

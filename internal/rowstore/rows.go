@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"database/sql"
@@ -96,7 +96,7 @@ func scanClaimed(rows *sql.Rows) (*dibs.RawJob, error) {
 }
 
 // scanJob reads a row of get.sql or a list.
-func scanJob(rows *sql.Rows) (*dibs.RawJob, error) {
+func scanJob(rows *sql.Rows, now time.Time) (*dibs.RawJob, error) {
 	j := &dibs.RawJob{}
 	var progress string
 	err := rows.Scan(&j.ID, text[string]{&j.Queue}, text[string]{&j.Kind}, text[dibs.State]{&j.State},
@@ -104,7 +104,6 @@ func scanJob(rows *sql.Rows) (*dibs.RawJob, error) {
 		text[string]{&j.Group}, &j.GroupLimit, text[string]{&j.UniqueKey}, text[dibs.UniqueUntil]{&j.UniqueUntil},
 		text[string]{&j.Worker}, tokenColumn{&j.Token}, clock{&j.LeaseUntil}, &j.CancelRequested,
 		clock{&j.CreatedAt}, clock{&j.ClaimedAt}, clock{&j.FinishedAt}, history{&j.Errors}, document{&j.Result}, text[string]{&progress}, clock{&j.HeldUntil}, clock{&j.UniqueFreeAt})
-	now := time.Now()
 	if j.HeldUntil.Before(now) { // it is written when jobs start, not when they may
 		j.HeldUntil = time.Time{}
 	}

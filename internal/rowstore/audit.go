@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -13,7 +13,7 @@ func (s *Store) NoteChange(ctx context.Context, c dibs.Change) error {
 	if err := checks.NoteChange(&c); err != nil {
 		return err
 	}
-	return s.write(ctx, "note change", func(tx *session) error {
+	return s.write(ctx, "note change", func(tx *Session) error {
 		now, err := tx.now()
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func (s *Store) Changes(ctx context.Context, n int) ([]dibs.Change, error) {
 		return err
 	}, n)
 	if err != nil {
-		return nil, wrap("changes", err)
+		return nil, s.wrap("changes", err)
 	}
 	return all, nil
 }

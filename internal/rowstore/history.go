@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func (s *Store) History(ctx context.Context, queues []string, since time.Duratio
 		return err
 	}, string(names), all.Before)
 	if err != nil {
-		return nil, wrap("history", err)
+		return nil, s.wrap("history", err)
 	}
 	return all.List(last), nil
 }

@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -32,12 +32,12 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error 
 			}
 		}
 	}
-	return s.write(ctx, "delete queue", func(tx *session) error { return tx.deleteQueue(name, ended, users) })
+	return s.write(ctx, "delete queue", func(tx *Session) error { return tx.deleteQueue(name, ended, users) })
 }
 
 // deleteQueue looks and deletes in one write transaction: an enqueue comes before it, and is found, or after it, and
 // makes the queue anew.
-func (s *session) deleteQueue(name string, ended bool, uses checks.QueueUses) error {
+func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) error {
 	q, err := s.queue(name)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (s *session) deleteQueue(name string, ended bool, uses checks.QueueUses) er
 	if err := uses.InUse(name); err != nil {
 		return err
 	}
-	if err := s.writeTally(); err != nil { // what was counted in this transaction goes, too
+	if err := s.WriteTally(); err != nil { // what was counted in this transaction goes, too
 		return err
 	}
 	for _, statement := range []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_keys", "drop_queue_tally"} {
@@ -72,7 +72,7 @@ func (s *session) deleteQueue(name string, ended bool, uses checks.QueueUses) er
 
 // readUses adds to uses what else needs a queue now, by the system's clock.
 func (s *Store) readUses(ctx context.Context, name string, uses *checks.QueueUses) error {
-	return wrap("delete queue", s.read(ctx, "queue_uses", scanUses(uses), name, time.Now().UnixMicro()))
+	return s.wrap("delete queue", s.read(ctx, "queue_uses", scanUses(uses), name, s.now()))
 }
 
 func scanUses(uses *checks.QueueUses) func(*sql.Rows) error {

@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -18,7 +17,7 @@ import (
 func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	jobs, err := s.readJobs(ctx, "get", id)
 	if err != nil {
-		return nil, wrap("get", err)
+		return nil, s.wrap("get", err)
 	}
 	if len(jobs) == 0 {
 		return nil, checks.Failed(fmt.Sprint("job ", id), dibs.ErrNotFound)
@@ -29,7 +28,7 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 func (s *Store) readJobs(ctx context.Context, statement string, args ...any) ([]*dibs.RawJob, error) {
 	var jobs []*dibs.RawJob
 	err := s.read(ctx, statement, func(rows *sql.Rows) error {
-		j, err := scanJob(rows)
+		j, err := scanJob(rows, s.dialect.Now())
 		jobs = append(jobs, j)
 		return err
 	}, args...)
@@ -59,7 +58,7 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 		jobs, last, err = s.listLive(ctx, f, after)
 	}
 	if err != nil {
-		return dibs.Page{}, wrap("list", err)
+		return dibs.Page{}, s.wrap("list", err)
 	}
 	page := dibs.Page{Jobs: jobs}
 	switch {
@@ -75,9 +74,9 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 // listKey lists the job that holds a unique key, if one does.
 func (s *Store) listKey(ctx context.Context, f dibs.Filter) (page dibs.Page, err error) {
 	var id int64
-	err = s.read(ctx, "key_holder", func(rows *sql.Rows) error { return rows.Scan(&id) }, f.Queue, f.UniqueKey, time.Now().UnixMicro())
+	err = s.read(ctx, "key_holder", func(rows *sql.Rows) error { return rows.Scan(&id) }, f.Queue, f.UniqueKey, s.now())
 	if err != nil || id == 0 {
-		return page, wrap("list", err)
+		return page, s.wrap("list", err)
 	}
 	j, err := s.Get(ctx, id)
 	if errors.Is(err, dibs.ErrNotFound) {
@@ -97,7 +96,7 @@ func (s *Store) listLive(ctx context.Context, f dibs.Filter, after cursor) (jobs
 			last, err = s.lastOf(ctx, "list_last_live", after.id, n-1)
 		}
 		if err == nil {
-			jobs, err = s.readJobs(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), after.id, f.Limit+1, f.Worker, f.Error, f.Payload, last.id, f.Scheduled, time.Now().UnixMicro())
+			jobs, err = s.readJobs(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), after.id, f.Limit+1, f.Worker, f.Error, f.Payload, last.id, f.Scheduled, s.now())
 		}
 		if err != nil || len(jobs) > f.Limit || last == (cursor{}) {
 			break

@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error 
 	if err := checks.Workers(workers); err != nil || len(workers) == 0 {
 		return err
 	}
-	return s.write(ctx, "register", func(tx *session) error {
+	return s.write(ctx, "register", func(tx *Session) error {
 		now, err := tx.now()
 		if err != nil {
 			return err
@@ -69,7 +69,7 @@ func (s *Store) Workers(ctx context.Context) ([]dibs.WorkerInfo, error) {
 		return nil
 	}, micro(dibs.WorkerLostAfter))
 	if err != nil {
-		return nil, wrap("workers", err)
+		return nil, s.wrap("workers", err)
 	}
 	return all, nil
 }
@@ -93,7 +93,7 @@ func (s *Store) DueKinds(ctx context.Context, queue string) ([]string, error) {
 		return err
 	}, queue, kindsLook)
 	if err != nil {
-		return nil, wrap("due kinds", err)
+		return nil, s.wrap("due kinds", err)
 	}
 	return kinds, nil
 }

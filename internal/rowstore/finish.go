@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 		return err
 	}
 	var lost []int64
-	err = s.write(ctx, "finish", func(tx *session) (err error) {
+	err = s.write(ctx, "finish", func(tx *Session) (err error) {
 		lost, err = tx.finish(outcomes)
 		return err
 	})
@@ -44,7 +44,7 @@ func leaseLost(ids []int64) error {
 }
 
 // finish returns the ids that were refused.
-func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
+func (s *Session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 	now, err := s.now()
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ type heldJob struct {
 }
 
 // holding reads the claimed ones among the jobs, whether or not their leases have ended.
-func (s *session) holding(ids []int64) (map[int64]*heldJob, error) {
+func (s *Session) holding(ids []int64) (map[int64]*heldJob, error) {
 	jobs := make(map[int64]*heldJob, len(ids))
 	err := s.each("held", func(rows *sql.Rows) error {
 		j := &heldJob{}
@@ -161,7 +161,7 @@ func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
 }
 
 // apply writes a job's fate, except the parts that it adds to gone for flush.
-func (s *session) apply(j *heldJob, f fate, q *queue, gone *endings) error {
+func (s *Session) apply(j *heldJob, f fate, q *queue, gone *endings) error {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
 		t.running--
@@ -200,7 +200,7 @@ type endings struct {
 }
 
 // end moves a live job to the finished ones, or deletes it if they are not kept.
-func (s *session) end(id int64, q *queue, f fate, gone *endings) error {
+func (s *Session) end(id int64, q *queue, f fate, gone *endings) error {
 	gone.all = append(gone.all, id)
 	if retention(&q.Queue, f.state) == 0 {
 		return nil
@@ -215,7 +215,7 @@ func (s *session) end(id int64, q *queue, f fate, gone *endings) error {
 }
 
 // flush runs the statements that end has put off, for all jobs of a call together.
-func (s *session) flush(gone *endings, now int64) error {
+func (s *Session) flush(gone *endings, now int64) error {
 	if len(gone.completed) > 0 {
 		if _, err := s.exec("finish", jsonIDs(gone.completed), string(dibs.Completed), now, nil, nil); err != nil {
 			return err

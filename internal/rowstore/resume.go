@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -13,7 +13,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 		return nil, err
 	}
 	var jobs []*dibs.RawJob
-	err := s.write(ctx, "resume", func(tx *session) (err error) {
+	err := s.write(ctx, "resume", func(tx *Session) (err error) {
 		jobs, err = tx.resume(r)
 		return err
 	})
@@ -23,7 +23,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	return jobs, nil
 }
 
-func (s *session) resume(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+func (s *Session) resume(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	q, err := s.queue(r.Queue)
 	if err != nil || q == nil || q.Rate.N > 0 || q.groupRates {
 		return nil, err

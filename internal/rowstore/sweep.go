@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"cmp"
@@ -30,7 +30,7 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	for began := time.Now(); ; {
 		var w dibs.Swept
 		ticks := false
-		err := s.write(ctx, "sweep", func(tx *session) (err error) {
+		err := s.write(ctx, "sweep", func(tx *Session) (err error) {
 			w, err = tx.sweep()
 			ticks = tx.moreTicks
 			return err
@@ -45,7 +45,7 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 }
 
 // sweepIfDue sweeps at most once a second, as a part of claims.
-func (s *session) sweepIfDue() error {
+func (s *Session) sweepIfDue() error {
 	if s.lastSweep == nil || time.Since(*s.lastSweep) < sweepEvery {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *session) sweepIfDue() error {
 	return err
 }
 
-func (s *session) sweep() (w dibs.Swept, err error) {
+func (s *Session) sweep() (w dibs.Swept, err error) {
 	if s.lastSweep != nil {
 		*s.lastSweep = time.Now()
 	}
@@ -79,7 +79,7 @@ func (s *session) sweep() (w dibs.Swept, err error) {
 }
 
 // sweepQueues joins jobs that are due to their groups, and prunes finished ones.
-func (s *session) sweepQueues(now int64) (pruned int, err error) {
+func (s *Session) sweepQueues(now int64) (pruned int, err error) {
 	type work struct {
 		queue string
 		state dibs.State // empty: jobs of groups
@@ -112,7 +112,7 @@ func (s *session) sweepQueues(now int64) (pruned int, err error) {
 
 // mergeTally merges the counts of minutes that statistics no longer show, and moves what
 // happened in them to the history.
-func (s *session) mergeTally(now int64) error {
+func (s *Session) mergeTally(now int64) error {
 	first := now/minute - windowMinutes
 	if n, err := s.exec("merge_tally", first); err != nil || n == 0 {
 		return err
@@ -129,7 +129,7 @@ func (s *session) mergeTally(now int64) error {
 }
 
 // prune deletes up to maxPrune jobs of one state that finished at upTo or before.
-func (s *session) prune(queue string, state dibs.State, upTo int64) (int, error) {
+func (s *Session) prune(queue string, state dibs.State, upTo int64) (int, error) {
 	n, err := s.exec("prune", queue, string(state), upTo, maxPrune)
 	if n > 0 {
 		s.count(queue, func(t *tally) { t.ended(state, -n) })
@@ -143,7 +143,7 @@ type claimRow struct {
 	ids   []int64
 }
 
-func (s *session) claimRows(statement string, args ...any) ([]claimRow, error) {
+func (s *Session) claimRows(statement string, args ...any) ([]claimRow, error) {
 	var all []claimRow
 	err := s.each(statement, func(rows *sql.Rows) error {
 		var c claimRow
@@ -159,7 +159,7 @@ func (s *session) claimRows(statement string, args ...any) ([]claimRow, error) {
 }
 
 // expire takes jobs whose lease ended away from their workers.
-func (s *session) expire() (int, error) {
+func (s *Session) expire() (int, error) {
 	now, err := s.now()
 	if err != nil {
 		return 0, err
@@ -187,7 +187,7 @@ func (s *session) expire() (int, error) {
 	}
 }
 
-func (s *session) expireClaim(c claimRow, now int64) (int, error) {
+func (s *Session) expireClaim(c claimRow, now int64) (int, error) {
 	jobs, err := s.holding(c.ids)
 	if err != nil {
 		return 0, err

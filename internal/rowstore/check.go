@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 		})
 	}
 	if err != nil {
-		return nil, wrap("check", err)
+		return nil, s.wrap("check", err)
 	}
 	schedules, err := ticks.UnreadableOf(ctx, s.Schedules)
 	return append(found, schedules...), err
@@ -51,7 +51,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 // rows. The command dibs check --repair calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	var found []string
-	err := s.write(ctx, "repair", func(tx *session) (err error) {
+	err := s.write(ctx, "repair", func(tx *Session) (err error) {
 		found, err = tx.repair()
 		return err
 	})
@@ -61,7 +61,7 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-func (s *session) repair() ([]string, error) {
+func (s *Session) repair() ([]string, error) {
 	now, err := s.now()
 	if err != nil {
 		return nil, err
@@ -95,9 +95,9 @@ func scanDamage(rows *sql.Rows) (w damage, err error) {
 	return w, err
 }
 
-func (s *session) findDamage() (all []damage, err error) {
+func (s *Session) findDamage() (all []damage, err error) {
 	// Earlier calls in the same transaction have changed rows, but not yet the counts.
-	if err := s.writeTally(); err != nil {
+	if err := s.WriteTally(); err != nil {
 		return nil, err
 	}
 	err = s.each("repairable", func(rows *sql.Rows) error {
@@ -108,7 +108,7 @@ func (s *session) findDamage() (all []damage, err error) {
 	return all, err
 }
 
-func (s *session) mend(w damage) error {
+func (s *Session) mend(w damage) error {
 	if w.state == "group" {
 		return s.touchAll(w.queue)
 	}

@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"cmp"
@@ -30,7 +30,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	}
 	var jobs []*dibs.RawJob
 	var held time.Duration
-	err := s.write(ctx, "claim", func(tx *session) (err error) {
+	err := s.write(ctx, "claim", func(tx *Session) (err error) {
 		if err := tx.sweepIfDue(); err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		if jobs, err = tx.claim(r); err != nil {
 			return err
 		}
-		s.rests.Note(r.Queue, r.Kinds, began, time.Since(began), len(jobs) > 0)
+		s.Rests.Note(r.Queue, r.Kinds, began, time.Since(began), len(jobs) > 0)
 		if len(jobs) == r.N {
 			return nil
 		}
@@ -55,7 +55,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		return nil, err
 	}
 	if held > 0 {
-		s.wakeups.wakeLater(r.Queue, held)
+		s.engine.WakeLater(r.Queue, held)
 	}
 	return jobs, nil
 }
@@ -63,14 +63,14 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 // resting reports whether a claim should find nothing without a look, since the last one for these kinds has read past many
 // jobs of other kinds and found nothing. Workers that were woken meanwhile are woken again when the pause is over.
 func (s *Store) resting(r dibs.ClaimRequest) bool {
-	left, woken := s.rests.Left(r.Queue, r.Kinds, time.Now(), s.wakeups.lastRung(r.Queue))
+	left, woken := s.Rests.Left(r.Queue, r.Kinds, time.Now(), s.engine.LastWoken(r.Queue))
 	if left > 0 && woken {
-		s.wakeups.wakeLater(r.Queue, left)
+		s.engine.WakeLater(r.Queue, left)
 	}
 	return left > 0
 }
 
-func (s *session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+func (s *Session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	q, err := s.queue(r.Queue)
 	if err != nil || q == nil || q.Paused {
 		return nil, err
@@ -99,6 +99,22 @@ func (s *session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	return c.jobs, s.record(c)
 }
 
+// TryClaim claims jobs in a transaction that will be rolled back. It returns how many, and whether the queue is paused.
+func (s *Session) TryClaim(r dibs.ClaimRequest) (claimed int, paused bool, err error) {
+	q, err := s.queue(r.Queue)
+	if err != nil {
+		return 0, false, err
+	}
+	if q == nil {
+		return 0, false, checks.UnknownQueue(r.Queue)
+	}
+	jobs, err := s.claim(r)
+	if err == nil {
+		err = s.WriteTally()
+	}
+	return len(jobs), q.Paused, err
+}
+
 // pendingClaim is a claim under way, with the jobs that it has taken so far.
 type pendingClaim struct {
 	queue  *queue
@@ -109,7 +125,7 @@ type pendingClaim struct {
 	jobs   []*dibs.RawJob
 }
 
-func (s *session) newClaim(q *queue, worker string, lease time.Duration) (*pendingClaim, error) {
+func (s *Session) newClaim(q *queue, worker string, lease time.Duration) (*pendingClaim, error) {
 	now, err := s.now()
 	if err != nil {
 		return nil, err
@@ -124,7 +140,7 @@ func (s *session) newClaim(q *queue, worker string, lease time.Duration) (*pendi
 
 // room is how many jobs of a request may be claimed: those that the queue's concurrency limit
 // and its rate let start, and none ahead if there are groups or one of these.
-func (s *session) room(q *queue, r dibs.ClaimRequest) (int, error) {
+func (s *Session) room(q *queue, r dibs.ClaimRequest) (int, error) {
 	if q.Rate.N > 0 {
 		free, err := s.mayStart(q)
 		if err != nil {
@@ -156,7 +172,7 @@ func (s *session) room(q *queue, r dibs.ClaimRequest) (int, error) {
 
 // claimLanes takes up to n jobs, priority by priority, so that it reads no job that is not
 // due, and the order is right whatever the plan.
-func (s *session) claimLanes(c *pendingClaim, kinds any, n int) error {
+func (s *Session) claimLanes(c *pendingClaim, kinds any, n int) error {
 	statement := "claim"
 	if c.queue.groupRates {
 		statement = "claim_rated"
@@ -185,7 +201,7 @@ func (s *session) claimLanes(c *pendingClaim, kinds any, n int) error {
 	return nil
 }
 
-func (s *session) lanes(c *pendingClaim, after int, kinds any) ([]int, error) {
+func (s *Session) lanes(c *pendingClaim, after int, kinds any) ([]int, error) {
 	var lanes []int
 	err := s.each("lanes", func(rows *sql.Rows) error {
 		var p int
@@ -221,7 +237,7 @@ func (c *pendingClaim) sortFrom(first int) {
 }
 
 // record logs the claim, counts its jobs, and frees the unique keys held only until a claim.
-func (s *session) record(c *pendingClaim) error {
+func (s *Session) record(c *pendingClaim) error {
 	var ids, free []int64
 	var waited int64
 	for _, j := range c.jobs {
@@ -259,7 +275,7 @@ func (s *session) record(c *pendingClaim) error {
 	return s.logClaim(c, list)
 }
 
-func (s *session) logClaim(c *pendingClaim, ids string) error {
+func (s *Session) logClaim(c *pendingClaim, ids string) error {
 	look := min(c.until, c.now+micro(claimCheckEvery))
 	_, err := s.exec("log_claim", c.token[:], c.queue.Name, c.worker, look, ids)
 	return err

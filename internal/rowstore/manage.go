@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type liveJob struct {
 	created  time.Time
 }
 
-func (s *session) readLive(id int64) (*liveJob, error) {
+func (s *Session) readLive(id int64) (*liveJob, error) {
 	j := &liveJob{id: id}
 	found, err := s.one("live", []any{id}, text[string]{&j.queue}, &j.gate, &j.running, &j.priority, &j.runAt, &j.attempt, text[string]{&j.group}, history{&j.errors}, clock{&j.created})
 	if !found {
@@ -36,7 +36,7 @@ func (s *session) readLive(id int64) (*liveJob, error) {
 func distinct(ids []int64) []int64 { return slices.Compact(slices.Sorted(slices.Values(ids))) }
 
 // countLeaving uncounts a job that no longer waits, and has its group settled.
-func (s *session) countLeaving(j *liveJob) {
+func (s *Session) countLeaving(j *liveJob) {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
 		if j.gate == gateBlocked {
@@ -52,7 +52,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 	if err := checks.IDs(ids); err != nil {
 		return nil, nil, err
 	}
-	err = s.write(ctx, "cancel", func(tx *session) (err error) {
+	err = s.write(ctx, "cancel", func(tx *Session) (err error) {
 		ended, asked, err = tx.cancelAll(ids)
 		return err
 	})
@@ -63,7 +63,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 	return ended, asked, nil
 }
 
-func (s *session) cancelAll(ids []int64) (ended, asked []int64, err error) {
+func (s *Session) cancelAll(ids []int64) (ended, asked []int64, err error) {
 	var gone endings
 	for _, id := range distinct(ids) {
 		state, err := s.cancel(id, &gone)
@@ -84,7 +84,7 @@ func (s *session) cancelAll(ids []int64) (ended, asked []int64, err error) {
 }
 
 // cancel returns cancelled if the job has ended, running if its holder is asked to stop, else "".
-func (s *session) cancel(id int64, gone *endings) (dibs.State, error) {
+func (s *Session) cancel(id int64, gone *endings) (dibs.State, error) {
 	j, err := s.readLive(id)
 	if err != nil || j == nil {
 		return "", err
@@ -113,7 +113,7 @@ type endedJob struct {
 	at                      time.Time // when it ended
 }
 
-func (s *session) readEnded(id int64) (*endedJob, error) {
+func (s *Session) readEnded(id int64) (*endedJob, error) {
 	j := &endedJob{}
 	found, err := s.one("ended", []any{id}, text[string]{&j.queue}, text[dibs.State]{&j.state}, &j.attempt,
 		text[string]{&j.group}, text[string]{&j.uniqueKey}, text[dibs.UniqueUntil]{&j.uniqueUntil}, clock{&j.at})
@@ -130,12 +130,12 @@ func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 
 // RequeueEnded puts jobs back to waiting that ended at until or before.
 func (s *Store) RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
-	return s.changeEnded(ctx, "requeue", ids, until, (*session).requeue)
+	return s.changeEnded(ctx, "requeue", ids, until, (*Session).requeue)
 }
 
 // DeleteEnded deletes jobs that ended at until or before.
 func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
-	return s.changeEnded(ctx, "delete", ids, until, func(tx *session, id int64, j *endedJob) error {
+	return s.changeEnded(ctx, "delete", ids, until, func(tx *Session, id int64, j *endedJob) error {
 		tx.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
 		_, err := tx.exec("remove_finished", id)
 		return err
@@ -144,14 +144,14 @@ func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) (
 
 // changeEnded changes those of the jobs that ended at until or before, or whenever they ended if it is zero, and
 // returns their ids.
-func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, change func(*session, int64, *endedJob) error) (done []int64, err error) {
+func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, change func(*Session, int64, *endedJob) error) (done []int64, err error) {
 	if err := checks.Until(until); err != nil {
 		return nil, err
 	}
 	if err := checks.IDs(ids); err != nil {
 		return nil, err
 	}
-	err = s.write(ctx, name, func(tx *session) (err error) {
+	err = s.write(ctx, name, func(tx *Session) (err error) {
 		done, err = tx.changeEach(ids, func(id int64) (bool, error) {
 			j, err := tx.readEnded(id)
 			if err != nil || j == nil || !until.IsZero() && j.at.After(until) {
@@ -168,7 +168,7 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 }
 
 // changeEach calls change for each job and returns those that it has changed.
-func (s *session) changeEach(ids []int64, change func(id int64) (bool, error)) (changed []int64, err error) {
+func (s *Session) changeEach(ids []int64, change func(id int64) (bool, error)) (changed []int64, err error) {
 	for _, id := range distinct(ids) {
 		done, err := change(id)
 		if err != nil {
@@ -181,7 +181,7 @@ func (s *session) changeEach(ids []int64, change func(id int64) (bool, error)) (
 	return changed, s.settle()
 }
 
-func (s *session) requeue(id int64, j *endedJob) error {
+func (s *Session) requeue(id int64, j *endedJob) error {
 	now, err := s.now()
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func (s *session) requeue(id int64, j *endedJob) error {
 
 // canHold reports whether a requeued job gets its unique key back: not if another job holds
 // it by now, nor if the job held it only until its first attempt.
-func (s *session) canHold(queue, key string, until dibs.UniqueUntil, attempt int) (bool, error) {
+func (s *Session) canHold(queue, key string, until dibs.UniqueUntil, attempt int) (bool, error) {
 	if key == "" || (until == dibs.UntilClaimed && attempt > 0) {
 		return false, nil
 	}
@@ -219,7 +219,7 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 		return nil, err
 	}
 	var done []int64
-	err := s.write(ctx, "edit", func(tx *session) (err error) {
+	err := s.write(ctx, "edit", func(tx *Session) (err error) {
 		done, err = tx.changeEach(ids, func(id int64) (bool, error) { return tx.edit(id, e) })
 		return err
 	})
@@ -230,7 +230,7 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 }
 
 // edit changes a waiting job.
-func (s *session) edit(id int64, e dibs.Edit) (bool, error) {
+func (s *Session) edit(id int64, e dibs.Edit) (bool, error) {
 	j, err := s.readLive(id)
 	if err != nil || j == nil || j.running {
 		return false, err
@@ -255,7 +255,7 @@ func (s *session) edit(id int64, e dibs.Edit) (bool, error) {
 
 // move gives a waiting job another run_at, group and gate. A grouped one gives up its place and
 // competes for it again, unless it waits for its retry in a strict queue.
-func (s *session) move(j *liveJob, runAt int64, group string) error {
+func (s *Session) move(j *liveJob, runAt int64, group string) error {
 	now, err := s.now()
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 func (s *Store) pruneAll(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
 	for total := 0; ; {
 		n := 0
-		err := s.write(ctx, "prune", func(tx *session) error {
+		err := s.write(ctx, "prune", func(tx *Session) error {
 			now, err := tx.now()
 			if err != nil {
 				return err

@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -28,13 +28,13 @@ func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, erro
 		}
 	}
 	if err != nil {
-		return nil, wrap("queues", err)
+		return nil, s.wrap("queues", err)
 	}
 	return all, nil
 }
 
 // ensureQueue returns a queue's settings; a queue that does not exist is made.
-func (s *session) ensureQueue(name string) (*queue, error) {
+func (s *Session) ensureQueue(name string) (*queue, error) {
 	q, err := s.queue(name)
 	if err != nil || q != nil {
 		return q, err
@@ -43,7 +43,7 @@ func (s *session) ensureQueue(name string) (*queue, error) {
 }
 
 // putQueue stores a queue's settings.
-func (s *session) putQueue(q dibs.Queue) (*queue, error) {
+func (s *Session) putQueue(q dibs.Queue) (*queue, error) {
 	now, err := s.now()
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (
 	if err := checks.Name("queue", name); err != nil {
 		return after, err
 	}
-	err := s.write(ctx, "set queue", func(tx *session) error {
+	err := s.write(ctx, "set queue", func(tx *Session) error {
 		before, err := tx.settings(name)
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue
 		if err != nil {
 			return dibs.Queue{}, err
 		}
-		err = s.write(ctx, "change queue", func(tx *session) error {
+		err = s.write(ctx, "change queue", func(tx *Session) error {
 			now, err := tx.settings(name)
 			if err == nil && now != before {
 				err = errSettingsChanged
@@ -135,10 +135,10 @@ func (s *Store) settings(ctx context.Context, name string) (dibs.Queue, error) {
 		q, err = scanQueue(rows, new(bool))
 		return err
 	}, name)
-	return q, wrap("change queue", err)
+	return q, s.wrap("change queue", err)
 }
 
-func (s *session) settings(name string) (dibs.Queue, error) {
+func (s *Session) settings(name string) (dibs.Queue, error) {
 	q, err := s.queue(name)
 	if err != nil || q == nil {
 		return dibs.DefaultSettings(name), err
@@ -146,7 +146,7 @@ func (s *session) settings(name string) (dibs.Queue, error) {
 	return q.Queue, nil
 }
 
-func (s *session) setQueue(before, after dibs.Queue) error {
+func (s *Session) setQueue(before, after dibs.Queue) error {
 	if _, err := s.putQueue(after); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 		err = s.readHeld(ctx, all)
 	}
 	if err != nil {
-		return nil, wrap("stats", err)
+		return nil, s.wrap("stats", err)
 	}
 	return all, nil
 }

@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"database/sql"
@@ -21,7 +21,7 @@ type mender struct {
 }
 
 // mendNext looks at the next jobs, and repairs the counts once some cannot be right.
-func (s *session) mendNext(now int64) error {
+func (s *Session) mendNext(now int64) error {
 	m := s.mender
 	if m == nil || time.Since(m.lookedAt) < mendEvery {
 		return nil
@@ -34,7 +34,7 @@ func (s *session) mendNext(now int64) error {
 	if err := s.settle(); err != nil || time.Since(m.repairedAt) < repairPause {
 		return err
 	}
-	if err := s.writeTally(); err != nil {
+	if err := s.WriteTally(); err != nil {
 		return err
 	}
 	miscounted := false
@@ -47,7 +47,7 @@ func (s *session) mendNext(now int64) error {
 }
 
 // mendSome looks at mendBatch jobs after one. It returns the last, 0 if there are no others, and how many it has mended.
-func (s *session) mendSome(after, now int64) (last int64, n int, err error) {
+func (s *Session) mendSome(after, now int64) (last int64, n int, err error) {
 	queues, err := s.names("mend_queues", after, mendBatch)
 	if err != nil {
 		return 0, 0, err
@@ -78,7 +78,7 @@ func (s *session) mendSome(after, now int64) (last int64, n int, err error) {
 }
 
 // mendAll looks at all jobs, and returns how many it has mended.
-func (s *session) mendAll(now int64) (n int, err error) {
+func (s *Session) mendAll(now int64) (n int, err error) {
 	for after := int64(0); ; {
 		last, some, err := s.mendSome(after, now)
 		if n += some; err != nil || last == 0 {

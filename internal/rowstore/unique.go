@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"github.com/dibs-queue/dibs"
@@ -7,7 +7,7 @@ import (
 
 // meet looks for a job that holds the key of a new one, and does to it what the new one says.
 // The answer stays empty if the key is free.
-func (s *session) meet(n *newJob, answer *dibs.Enqueued) error {
+func (s *Session) meet(n *newJob, answer *dibs.Enqueued) error {
 	found, err := s.one("holder", []any{n.queue, n.uniqueKey}, &answer.ID)
 	if !found && err == nil && !n.row.Period.IsZero() {
 		found, err = s.one("window", []any{n.queue, n.uniqueKey, n.createdAt}, &answer.ID)
@@ -25,7 +25,7 @@ func (s *session) meet(n *newJob, answer *dibs.Enqueued) error {
 }
 
 // changeHolder stores what has become of a waiting holder.
-func (s *session) changeHolder(j *liveJob, h *checks.Holder, n *newJob) error {
+func (s *Session) changeHolder(j *liveJob, h *checks.Holder, n *newJob) error {
 	runAt := h.RunAt.UnixMicro()
 	if h.New == nil {
 		if runAt == j.runAt {
@@ -45,7 +45,7 @@ func (s *session) changeHolder(j *liveJob, h *checks.Holder, n *newJob) error {
 }
 
 // setWindow has a new job hold its key until its period ends.
-func (s *session) setWindow(n *newJob, id int64) error {
+func (s *Session) setWindow(n *newJob, id int64) error {
 	until := n.row.Period.End(fromMicro(n.createdAt))
 	_, err := s.exec("set_window", n.queue, n.uniqueKey, until.UnixMicro(), id)
 	return err

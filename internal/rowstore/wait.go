@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 // Wait returns a job when it has ended.
 func (s *Store) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	if err := s.ready(ctx); err != nil {
-		return nil, wrap("wait", err)
+		return nil, s.wrap("wait", err)
 	}
 	return s.waits.Wait(ctx, id)
 }
@@ -19,7 +19,7 @@ func (s *Store) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
 // lookForEnded is the look of s.waits.
 func (s *Store) lookForEnded(ctx context.Context, ids []int64) (found waits.Found, err error) {
 	err = s.read(ctx, "wait", func(rows *sql.Rows) error {
-		j, err := scanJob(rows)
+		j, err := scanJob(rows, s.dialect.Now())
 		switch {
 		case err != nil:
 		case j.State == "":
@@ -29,5 +29,5 @@ func (s *Store) lookForEnded(ctx context.Context, ids []int64) (found waits.Foun
 		}
 		return err
 	}, jsonIDs(ids), waits.MaxFound)
-	return found, wrap("", err)
+	return found, s.wrap("", err)
 }

@@ -1,16 +1,16 @@
-package sqlite
+package rowstore
 
 import "database/sql"
 
 // touch records a group whose places settle must give anew before the call ends.
-func (s *session) touch(queue, key string) {
+func (s *Session) touch(queue, key string) {
 	if key != "" {
 		s.touched[group{queue, key}] = true
 	}
 }
 
 // touchAll touches all groups of a queue.
-func (s *session) touchAll(queue string) error {
+func (s *Session) touchAll(queue string) error {
 	groups, err := s.names("groups", queue)
 	for _, g := range groups {
 		s.touch(queue, g)
@@ -21,7 +21,7 @@ func (s *session) touchAll(queue string) error {
 // settle gives the places of all touched groups. Every call that adds a job to a group,
 // takes one out or changes the limit ends with settle, so that after each transaction the
 // first jobs of each group, and no others, hold its places.
-func (s *session) settle() error {
+func (s *Session) settle() error {
 	for g := range s.touched {
 		if err := s.settleGroup(g); err != nil {
 			return err
@@ -31,7 +31,7 @@ func (s *session) settle() error {
 	return nil
 }
 
-func (s *session) settleGroup(g group) error {
+func (s *Session) settleGroup(g group) error {
 	q, err := s.queue(g.queue)
 	if err != nil || q == nil {
 		return err
@@ -83,7 +83,7 @@ func (s *session) settleGroup(g group) error {
 }
 
 // displace takes places away. It returns how many jobs are blocked now; the others are not due.
-func (s *session) displace(g group, now int64, strict bool, started int) (blocked int64, err error) {
+func (s *Session) displace(g group, now int64, strict bool, started int) (blocked int64, err error) {
 	err = s.each("displace", func(rows *sql.Rows) error {
 		var gate int
 		err := rows.Scan(&gate)
@@ -97,7 +97,7 @@ func (s *session) displace(g group, now int64, strict bool, started int) (blocke
 
 // joinGroups moves grouped jobs of a queue that have become due to their groups, and
 // settles these.
-func (s *session) joinGroups(queue string) error {
+func (s *Session) joinGroups(queue string) error {
 	now, err := s.now()
 	if err != nil {
 		return err

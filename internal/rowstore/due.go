@@ -1,4 +1,4 @@
-package sqlite
+package rowstore
 
 import (
 	"context"
@@ -15,7 +15,7 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) (due []string, 
 	if err != nil {
 		return nil, err
 	}
-	err = s.write(ctx, "due", func(tx *session) error {
+	err = s.write(ctx, "due", func(tx *Session) error {
 		if err := tx.sweepIfDue(); err != nil {
 			return err
 		}
@@ -23,7 +23,7 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) (due []string, 
 		if err != nil {
 			return err
 		}
-		if due, err = tx.dueQueues(queues, now, list); err != nil {
+		if due, err = tx.DueQueues(queues, now, list); err != nil {
 			return err
 		}
 		tx.idle++
@@ -35,8 +35,8 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) (due []string, 
 	return due, nil
 }
 
-// dueQueues lists those of the queues from which a claim of these kinds may find jobs.
-func (s *session) dueQueues(queues []string, now int64, kinds any) ([]string, error) {
+// DueQueues lists those of the queues from which a claim of these kinds may find jobs.
+func (s *Session) DueQueues(queues []string, now int64, kinds any) ([]string, error) {
 	list, err := jsonNames(queues)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,56 @@
+package rowstore
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Engine is what a database's package does for a Store: it runs transactions, names errors and wakes workers.
+type Engine interface {
+	// Ready refuses calls on a database that is closed or lost, and with a context that is nil or has ended.
+	Ready(ctx context.Context) error
+	// Write runs f as one call of a transaction and returns when that is durable. f may run twice: nothing may
+	// remain of the first time but what the second replaces. If f fails, it has changed nothing.
+	Write(ctx context.Context, f func(*Session) error) error
+	// Read runs one statement that only reads, and calls each for its rows, which are of one snapshot.
+	Read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error
+	// Classify makes an error of the driver's one of dibs', by its code.
+	Classify(err error) error
+	// Wake wakes the listeners that this process has on the queues.
+	Wake(queues []string)
+	// WakeLater does so after a time, if that is short enough for it to be of use.
+	WakeLater(queue string, after time.Duration)
+	// LastWoken is when the listeners of a queue were last woken.
+	LastWoken(queue string) time.Time
+}
+
+// Dialect is a database's statements, and what statements cannot say.
+type Dialect struct {
+	Statements Statements
+	// Insert runs a statement that inserts jobs, and returns the id of the last one. The ids of one statement are in a row.
+	Insert func(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last int64, err error)
+	// Now is the database's time as far as it can be had without a transaction.
+	Now func() time.Time
+}
+
+// Statements are texts of statements by their names.
+type Statements map[string]string
+
+// Get panics for a name without a statement, which is an error of this module.
+func (s Statements) Get(name string) string {
+	text, ok := s[name]
+	if !ok {
+		panic("dibs: no statement " + name)
+	}
+	return text
+}
+
+// How many jobs two statements insert, which a Dialect makes of enqueue.sql: enqueue_alike jobs that differ in
+// their payloads only, enqueue_many any jobs.
+const (
+	AlikeAtOnce = 50
+	ManyAtOnce  = 16
+)

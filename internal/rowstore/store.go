@@ -1,0 +1,95 @@
+// Package rowstore is the part of a store that is the same for databases which read rows in a transaction, decide
+// in Go what becomes of them, and write them: what each call checks, reads and writes. An Engine and a Dialect say
+// how a database does it.
+//
+// It relies on one thing that SQLite gives it: transactions that write come one after the other, so that whatever
+// one has read stays true until it ends.
+package rowstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/rest"
+	"github.com/dibs-queue/dibs/internal/waits"
+)
+
+// Store has the methods of dibs.Database that are the same for all databases. A nil Store refuses all calls.
+type Store struct {
+	Rests   rest.Claims // exported for tests that have a claim rest
+	engine  Engine
+	dialect *Dialect
+	around  checks.Middleware
+	waits   waits.Group
+}
+
+// New makes a store.
+func New(e Engine, d *Dialect) *Store {
+	s := &Store{engine: e, dialect: d}
+	s.waits.Look = s.lookForEnded
+	return s
+}
+
+// Close ends the calls of Wait.
+func (s *Store) Close() {
+	if s != nil {
+		s.waits.Close()
+	}
+}
+
+// ready refuses calls on a store that is nil or closed, or with a nil context.
+func (s *Store) ready(ctx context.Context) error {
+	if s == nil {
+		return NotOpen()
+	}
+	return s.engine.Ready(ctx)
+}
+
+// NotOpen is the error of calls on a store that is nil.
+func NotOpen() error {
+	return &dibs.InvalidError{Field: "store", Reason: "is not open; use what Open returns, once its error is nil"}
+}
+
+// write runs f in a transaction and returns when it is durable. f may run twice (Engine.Write).
+func (s *Store) write(ctx context.Context, op string, f func(*Session) error) error {
+	err := s.ready(ctx)
+	if err == nil {
+		err = s.engine.Write(ctx, f)
+	}
+	return s.wrap(op, err)
+}
+
+// read runs one statement that only reads.
+func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	return s.engine.Read(ctx, statement, each, args...)
+}
+
+// now is the database's time in microseconds, for statements that only read.
+func (s *Store) now() int64 {
+	if s == nil {
+		return 0 // read refuses the call
+	}
+	return s.dialect.Now().UnixMicro()
+}
+
+func (s *Store) wrap(op string, err error) error {
+	if s == nil {
+		return err // of ready
+	}
+	return Wrap(op, err, s.engine.Classify)
+}
+
+// Wrap names the operation, once, and has errors of the database classified.
+func Wrap(op string, err error, classify func(error) error) error {
+	if err == nil || errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrLeaseLost) ||
+		errors.Is(err, dibs.ErrNotFound) || errors.Is(err, dibs.ErrUnknownQueue) || errors.Is(err, dibs.ErrQueueInUse) {
+		return err
+	}
+	return checks.Failed(op, classify(err))
+}

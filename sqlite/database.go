@@ -1,0 +1,231 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/rowstore"
+)
+
+// The methods of dibs.Database that decide in Go are in internal/rowstore.
+
+func (s *Store) common() *rowstore.Store {
+	if s == nil {
+		return nil // it says itself that the store is not open
+	}
+	return s.rows
+}
+
+// Use puts middleware around every Enqueue of the store and of its transactions: f gets the
+// next function and returns one that calls it. It is called at each Enqueue. What was given
+// first is outermost. The jobs are a copy, which it may change; their number must stay. They
+// have not been checked. Jobs of schedules do not pass: any program enqueues them when their
+// tick comes. Call Use before the store is used.
+func (s *Store) Use(f func(next dibs.EnqueueFunc) dibs.EnqueueFunc) { s.common().Use(f) }
+
+// Enqueue inserts all jobs or none.
+func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	return s.common().Enqueue(ctx, jobs)
+}
+
+// Due lists those of the queues from which a claim of these kinds may find jobs now.
+func (s *Store) Due(ctx context.Context, queues, kinds []string) (due []string, err error) {
+	return s.common().Due(ctx, queues, kinds)
+}
+
+// Claim takes up to r.N due jobs in the queue's order.
+func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	return s.common().Claim(ctx, r)
+}
+
+// Resume gives a restarted worker the jobs that a worker of the same name still holds.
+func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	return s.common().Resume(ctx, r)
+}
+
+// Extend makes the named leases end d from now.
+func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
+	return s.common().Extend(ctx, leases, d)
+}
+
+// Finish writes outcomes; those whose token is no longer good are refused.
+func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	return s.common().Finish(ctx, outcomes)
+}
+
+// Sweep does what is due by the clock: see dibs.Store.
+func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) { return s.common().Sweep(ctx) }
+
+// Wait returns a job when it has ended.
+func (s *Store) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
+	return s.common().Wait(ctx, id)
+}
+
+// Get returns one job in any state.
+func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
+	return s.common().Get(ctx, id)
+}
+
+// List returns a page of jobs, newest first.
+func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+	return s.common().List(ctx, f)
+}
+
+// Cancel ends jobs that wait, and asks the holders of running ones to stop.
+func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
+	return s.common().Cancel(ctx, ids)
+}
+
+// Requeue puts final jobs back to waiting.
+func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
+	return s.common().Requeue(ctx, ids)
+}
+
+// RequeueEnded puts jobs back to waiting that ended at until or before.
+func (s *Store) RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	return s.common().RequeueEnded(ctx, ids, until)
+}
+
+// DeleteEnded deletes jobs that ended at until or before.
+func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	return s.common().DeleteEnded(ctx, ids, until)
+}
+
+// Edit changes the priority or run_at of jobs that wait.
+func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, error) {
+	return s.common().Edit(ctx, ids, e)
+}
+
+// Prune deletes final jobs that finished longer than olderThan ago, in short transactions
+// that let other writes in between.
+func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
+	return s.common().Prune(ctx, queue, state, olderThan)
+}
+
+// Queues lists queues by name with their settings: all, or those of the names that there are.
+func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error) {
+	return s.common().Queues(ctx, names...)
+}
+
+// SetQueue changes the named settings and returns the result.
+func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
+	return s.common().SetQueue(ctx, name, c)
+}
+
+// ChangeQueue has f change a queue's settings: see dibs.Admin.
+func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
+	return s.common().ChangeQueue(ctx, name, f)
+}
+
+// Stats counts every queue, by name.
+func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) { return s.common().Stats(ctx) }
+
+// DeleteQueue deletes a queue that nothing needs: see dibs.Admin.
+func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error {
+	return s.common().DeleteQueue(ctx, name, ended)
+}
+
+// SetGroup changes the named settings of one group.
+func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
+	return s.common().SetGroup(ctx, queue, group, c)
+}
+
+// ChangeGroup has f change the settings of one group: see dibs.Admin.
+func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
+	return s.common().ChangeGroup(ctx, queue, group, f)
+}
+
+// Groups lists the groups of a queue that have settings of their own.
+func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) {
+	return s.common().Groups(ctx, queue)
+}
+
+// Backlogs counts the blocked jobs of the groups of a queue that have any.
+func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
+	return s.common().Backlogs(ctx, queue, after)
+}
+
+// History counts what happened in each of the last minutes.
+func (s *Store) History(ctx context.Context, queues []string, since time.Duration) ([]dibs.Minute, error) {
+	return s.common().History(ctx, queues, since)
+}
+
+// Failures lists how dead jobs have ended, last died first.
+func (s *Store) Failures(ctx context.Context, f dibs.FailureFilter) ([]dibs.Failure, error) {
+	return s.common().Failures(ctx, f)
+}
+
+// Times computes how long the last completed jobs of a queue waited and ran.
+func (s *Store) Times(ctx context.Context, queue string) (dibs.Times, error) {
+	return s.common().Times(ctx, queue)
+}
+
+// Schedules lists all schedules, or some: see dibs.Schedules.
+func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error) {
+	return s.common().Schedules(ctx, names...)
+}
+
+// SetSchedule makes a schedule or replaces the one of that name: see dibs.Schedules.
+func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule, queues ...string) (dibs.Schedule, error) {
+	return s.common().SetSchedule(ctx, next, queues...)
+}
+
+// ChangeSchedule has f change a schedule: see dibs.Schedules.
+func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule) error) (dibs.Schedule, error) {
+	return s.common().ChangeSchedule(ctx, name, f)
+}
+
+// SetSchedules makes an owner's schedules those of the list: see dibs.Schedules.
+func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Schedule) error {
+	return s.common().SetSchedules(ctx, owner, list)
+}
+
+// DeleteSchedule deletes a schedule. Its jobs stay.
+func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...string) error {
+	return s.common().DeleteSchedule(ctx, name, queues...)
+}
+
+// RunSchedule enqueues a schedule's job now: see dibs.Schedules.
+func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) (done dibs.Enqueued, err error) {
+	return s.common().RunSchedule(ctx, name, queues...)
+}
+
+// NextTicks lists the next ticks of a schedule: see dibs.Schedules.
+func (s *Store) NextTicks(ctx context.Context, of dibs.Schedule, n int) ([]time.Time, error) {
+	return s.common().NextTicks(ctx, of, n)
+}
+
+// Register writes entries of the register: see dibs.Store.
+func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error {
+	return s.common().Register(ctx, workers...)
+}
+
+// Workers lists the register of workers: see dibs.Admin.
+func (s *Store) Workers(ctx context.Context) ([]dibs.WorkerInfo, error) {
+	return s.common().Workers(ctx)
+}
+
+// DueKinds lists the kinds of due jobs: see dibs.Admin.
+func (s *Store) DueKinds(ctx context.Context, queue string) ([]string, error) {
+	return s.common().DueKinds(ctx, queue)
+}
+
+// NoteChange notes what somebody has changed: see dibs.Admin.
+func (s *Store) NoteChange(ctx context.Context, c dibs.Change) error {
+	return s.common().NoteChange(ctx, c)
+}
+
+// Changes lists what somebody has changed: see dibs.Admin.
+func (s *Store) Changes(ctx context.Context, n int) ([]dibs.Change, error) {
+	return s.common().Changes(ctx, n)
+}
+
+// Check looks for anything in the database that breaks an invariant.
+func (s *Store) Check(ctx context.Context) ([]string, error) { return s.common().Check(ctx) }
+
+// Repair mends what Check finds after rows were deleted or inserted by hand, and returns
+// those findings, one line each: jobs that nobody would ever claim or expire, counts that
+// differ from the rows, and groups that have free places but wait. Workers may run meanwhile, but all writes wait while it reads all
+// rows. The command dibs check --repair calls it.
+func (s *Store) Repair(ctx context.Context) ([]string, error) { return s.common().Repair(ctx) }

@@ -1,0 +1,41 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/rowstore"
+)
+
+// engine is what internal/rowstore needs of a store.
+type engine struct{ store *Store }
+
+func (e engine) Ready(ctx context.Context) error { return e.store.ready(ctx) }
+
+// Write runs f in the writer's next transaction.
+func (e engine) Write(ctx context.Context, f func(*rowstore.Session) error) error {
+	return e.store.writer.call(ctx, f)
+}
+
+func (e engine) Read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
+	return e.store.read(ctx, statement, each, args...)
+}
+
+func (e engine) Classify(err error) error { return classify(err) }
+
+func (e engine) Wake(queues []string) { e.store.wakeups.broadcast(queues) }
+
+func (e engine) WakeLater(queue string, after time.Duration) { e.store.wakeups.wakeLater(queue, after) }
+
+func (e engine) LastWoken(queue string) time.Time { return e.store.wakeups.lastRung(queue) }
+
+// insert runs an insert of jobs, and returns the id of the last one. One statement draws its ids in a row.
+func insert(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last int64, err error) {
+	result, err := conn.ExecContext(ctx, text, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.LastInsertId()
+}
