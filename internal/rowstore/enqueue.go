@@ -34,7 +34,7 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) ([]dibs.En
 }
 
 // checkJobs encodes jobs and checks all but the queues' own payload limits, so that the
-// writer need not do it.
+// transaction need not do it.
 func checkJobs(jobs []dibs.NewJob) ([]checks.Row, error) {
 	return checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
 }

@@ -96,7 +96,7 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	}
 	var jobs []*dibs.RawJob
 	err := t.do(ctx, "claim", func(s *Session) (err error) {
-		if _, err := s.expire(); err != nil { // the writer cannot sweep while the transaction is open
+		if _, err := s.expire(); err != nil { // no other call can sweep while the transaction is open
 			return err
 		}
 		if jobs, err = s.claim(r); len(jobs) > 0 {
