@@ -18,8 +18,8 @@ func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, erro
 		all = append(all, q)
 		return err
 	}
-	var err error
-	if len(names) == 0 {
+	err := s.ready(ctx) // as no name may be left to read
+	if err == nil && len(names) == 0 {
 		err = s.read(ctx, "queues", add)
 	}
 	for _, name := range checks.QueueNames(names) {
