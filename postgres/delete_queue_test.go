@@ -1,11 +1,14 @@
 package postgres
 
 import (
+	"context"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // An open transaction has enqueued, so nobody sees its jobs, when the queue is deleted. After its commit a claim finds
@@ -135,4 +138,35 @@ func TestARateOfAGroupHoldsThoughItsQueueWasDeletedElsewhere(t *testing.T) {
 			t.Errorf("%s: %d jobs of a group started, its rate is one an hour; %v", name, len(jobs), err)
 		}
 	}
+}
+
+// Settings are read again while others enqueue, as by whoever makes a new queue beside a thousand callers.
+func TestEnqueuesBesideReadsOfSettingsSucceed(t *testing.T) {
+	needs.Race(t)
+	s := footprintStore(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var readers, callers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := s.readQueues(ctx, []string{"q"}); err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 16 {
+		callers.Go(func() {
+			for range 50 {
+				if _, err := s.Enqueue(ctx, []dibs.NewJob{{Queue: "q", Kind: "k"}}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
+	cancel()
+	readers.Wait()
 }

@@ -71,6 +71,9 @@ func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit 
 	const rounds = 10
 	for range rounds {
 		b, err := s.newBatch(ctx, slices.Clone(rows), fit)
+		if errors.Is(err, errStale) { // a queue was forgotten just after it was found
+			continue
+		}
 		if err != nil {
 			return []dibs.Enqueued{}, nil, classifyInput("enqueue", err)
 		}

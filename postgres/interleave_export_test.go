@@ -40,7 +40,7 @@ func (s *Store) JustOpened(queue string, other *Store) {
 	l.learned = never
 	s.StopMarks(queue)
 	if q, ok := other.queues.get(queue); ok {
-		s.queues.put(q)
+		s.queues.replace(nil, []queueRow{q})
 	}
 }
 

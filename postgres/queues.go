@@ -48,10 +48,17 @@ func (c *queueCache) get(name string) (queueRow, bool) {
 // put remembers what was read last, whatever its version. A reading that another has overtaken
 // is put right by the next statement, which finds another version; a comparison would never
 // let go of a queue that was deleted, if the one made again had a lower version.
-func (c *queueCache) put(q queueRow) {
+// replace remembers queues that were read by their names, and forgets those that were not found: they were deleted. Whoever
+// looks meanwhile finds either the old settings or the new ones.
+func (c *queueCache) replace(names []string, found []queueRow) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.rows[q.Name] = q
+	for _, name := range names {
+		delete(c.rows, name)
+	}
+	for _, q := range found {
+		c.rows[q.Name] = q
+	}
 	makeRoom(c.rows)
 }
 
@@ -126,10 +133,7 @@ func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([
 	if err := s.upkeep.run(ctx, append([]step{read}, more...)...); err != nil {
 		return nil, classify("queues", err)
 	}
-	s.queues.forget(names) // one that is not found was deleted
-	for _, q := range list {
-		s.queues.put(q)
-	}
+	s.queues.replace(names, list)
 	return list, nil
 }
 

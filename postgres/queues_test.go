@@ -14,7 +14,7 @@ func TestCachesOfQueuesAreBounded(t *testing.T) {
 	c.init()
 	for i := range maxCached + 1000 {
 		name := fmt.Sprint("q", i)
-		c.put(queueRow{Queue: dibs.Queue{Name: name}})
+		c.replace(nil, []queueRow{{Queue: dibs.Queue{Name: name}}})
 		c.addLane(name, 1)
 	}
 	if len(c.rows) != maxCached || len(c.lanes) != maxCached {
@@ -29,7 +29,7 @@ func TestTheLastReadingOfAQueueCounts(t *testing.T) {
 	var c queueCache
 	c.init()
 	for _, version := range []int64{7, 8, 3} {
-		c.put(queueRow{Queue: dibs.Queue{Name: "q"}, version: version})
+		c.replace(nil, []queueRow{{Queue: dibs.Queue{Name: "q"}, version: version}})
 		if q, ok := c.get("q"); !ok || q.version != version {
 			t.Errorf("version %d is cached after %d was read", q.version, version)
 		}
