@@ -1,6 +1,6 @@
-// Package dibstest helps to test programs that use dibs: with a real queue, in a SQLite file
-// of the test's own, which behaves as PostgreSQL does as far as a handler can tell; or in a
-// PostgreSQL database of the test's own, for handlers that run SQL there.
+// Package dibstest helps to test programs that use dibs. [Store] makes a real queue in a new SQLite file, which
+// behaves as PostgreSQL does as far as a handler can tell. [Postgres] makes one in a new PostgreSQL database, for
+// handlers that run SQL there.
 package dibstest
 
 import (

@@ -313,11 +313,12 @@ func TestStoreThroughTheFunctions(t *testing.T) {
 // withoutFunctions says why the functions do not apply to tests of the suite.
 func withoutFunctions() map[string]string {
 	without := map[string]string{
-		"enqueue/a bad batch spoils nobody else's":                    "a kind has a default in SQL",
-		"enqueue/a bad job in the middle leaves nothing of its batch": "the server refuses what is no JSON before it calls a function",
-		"limits/a job that breaks a rule is refused":                  "a kind has a default in SQL, and TestTheFunctionsRefuseInTheSameWords tries the rules",
-		"windows/a window of the calendar holds the key of its jobs":  "in SQL windows are in UTC",
-		"tx/bad input does nothing and leaves the transaction usable": "an error in SQL aborts a transaction",
+		"enqueue/a bad batch spoils nobody else's":                          "a kind has a default in SQL",
+		"enqueue/a bad job in the middle leaves nothing of its batch":       "the server refuses what is no JSON before it calls a function",
+		"limits/a job that breaks a rule is refused":                        "a kind has a default in SQL, and TestTheFunctionsRefuseInTheSameWords tries the rules",
+		"limits/a job with a name or metadata that break a rule is refused": "text that is no JSON is PostgreSQL's to refuse, and TestTheFunctionsRefuseInTheSameWords tries the rules",
+		"windows/a window of the calendar holds the key of its jobs":        "in SQL windows are in UTC",
+		"tx/bad input does nothing and leaves the transaction usable":       "an error in SQL aborts a transaction",
 	}
 	// In the other chapters jobs have been enqueued when the test begins.
 	tried := strings.Fields("enqueue unique held windows txwindows tx wide limits wake")

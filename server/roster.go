@@ -112,8 +112,7 @@ func (of *client) asks(c dibs.ClaimRequest) {
 			of.info.Kinds = nil
 		}
 	}
-	of.kinds = of.info.Kinds
-	if of.kinds != nil {
+	if of.kinds = nil; of.info.Kinds != nil {
 		of.kinds = c.Kinds
 	}
 	of.news = of.news || of.info.Concurrency != before.Concurrency || len(of.info.Queues) != len(before.Queues) || len(of.info.Kinds) != len(before.Kinds)

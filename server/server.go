@@ -6,9 +6,10 @@
 // 'dibs serve' is this handler with a listener.
 //
 // A server needs no register, file or table of its own: any number of them may serve one database,
-// beside workers of every sort. Claims that wait cost one call of the database a second, and another in
-// ten that lists the clients among the workers, whatever number of clients wait. The server does what is due by the clock, as workers do, until it is closed:
-// leases end and schedules tick, also while nobody calls it, for one call of the database in two seconds.
+// beside workers of every sort. Claims that wait cost one call of the database a second, whatever number of
+// clients wait, and one in ten seconds lists each hundred of them among the workers. The server does what is
+// due by the clock, as workers do, until it is closed: leases end and schedules tick, also while nobody calls
+// it, for one call of the database in two seconds.
 package server
 
 import (

@@ -15,6 +15,7 @@ import (
 // names the field.
 var limitCases = []oneCase{
 	{"a job that breaks a rule is refused", badJobs},
+	{"a job with a name or metadata that break a rule is refused", badJobTexts},
 	{"JSON that is nested too deep is refused", jobsTooDeep},
 	{"a name that breaks a rule is refused everywhere", badNames},
 	{"a claim or resume that breaks a rule is refused", badClaims},
@@ -87,26 +88,36 @@ func badJobs(t *test) {
 		{"payload", dibs.NewJob{Kind: "k", Payload: math.NaN()}},
 		{"payload", dibs.NewJob{Kind: "k", Payload: make(chan int)}},
 		{"payload", dibs.NewJob{Kind: "k", Payload: strings.Repeat("p", dibs.MaxPayload)}},
-		{"metadata", dibs.NewJob{Kind: "k", Metadata: json.RawMessage(`{"a":}`)}},
-		{"metadata", dibs.NewJob{Kind: "k", Metadata: json.RawMessage(`{"a":1,"Dibs.schedule":"nightly"}`)}}, // it would pass for a schedule's job
-		{"metadata", dibs.NewJob{Kind: "k", Metadata: json.RawMessage(`{"a":"` + strings.Repeat("m", dibs.MaxMetadata) + `"}`)}},
-	}
-	good := dibs.NewJob{Kind: "good", Queue: "good"}
-	refused := func(field string, job dibs.NewJob) {
-		_, err := t.db.Enqueue(t.ctx, []dibs.NewJob{good, job, good})
-		invalid(t, err, "jobs[1]."+field)
 	}
 	for _, c := range cases {
-		refused(c.field, c.job)
+		t.refuses(c.field, c.job)
+	}
+	_, err := t.db.Enqueue(t.ctx, copies(dibs.MaxBatch+1, dibs.NewJob{Kind: "good", Queue: "good"}))
+	invalid(t, err, "jobs")
+	t.expectEmpty()
+}
+
+// refuses expects an error for a field of the second of three jobs.
+func (t *test) refuses(field string, job dibs.NewJob) {
+	t.Helper()
+	good := dibs.NewJob{Kind: "good", Queue: "good"}
+	_, err := t.db.Enqueue(t.ctx, []dibs.NewJob{good, job, good})
+	invalid(t, err, "jobs[1]."+field)
+}
+
+func badJobTexts(t *test) {
+	for _, text := range []string{
+		`[1]`, `{"a":}`, `{"a":"` + strings.Repeat("m", dibs.MaxMetadata) + `"}`,
+		`{"dibs.schedule":"nightly"}`, `{"a":1,"Dibs.schedule":"nightly"}`, // they would pass for jobs of a schedule
+	} {
+		t.refuses("metadata", dibs.NewJob{Kind: "k", Metadata: json.RawMessage(text)})
 	}
 	for _, text := range badTexts {
-		refused("queue", dibs.NewJob{Queue: text, Kind: "k"})
-		refused("kind", dibs.NewJob{Kind: text})
-		refused("group", dibs.NewJob{Kind: "k", Group: text})
-		refused("unique_key", dibs.NewJob{Kind: "k", UniqueKey: text})
+		t.refuses("queue", dibs.NewJob{Queue: text, Kind: "k"})
+		t.refuses("kind", dibs.NewJob{Kind: text})
+		t.refuses("group", dibs.NewJob{Kind: "k", Group: text})
+		t.refuses("unique_key", dibs.NewJob{Kind: "k", UniqueKey: text})
 	}
-	_, err := t.db.Enqueue(t.ctx, copies(dibs.MaxBatch+1, good))
-	invalid(t, err, "jobs")
 	t.expectEmpty()
 }
 

@@ -269,6 +269,12 @@ func rateStrictPlaces(t *test) {
 
 func rateGroupGoesOn(t *test) {
 	t.setRate(dibs.DefaultQueue, "g", &dibs.Rate{N: 1, Per: time.Second})
+	t.oneASecond()
+}
+
+// oneASecond expects the jobs of a group to start a second apart, in their order.
+func (t *test) oneASecond() {
+	t.Helper()
 	all := t.enqueue(copies(3, grouped("g"))...)
 	last := time.Time{}
 	for i := range all {

@@ -143,17 +143,7 @@ func groupRateStrict(t *test) {
 
 func groupRateGoesOn(t *test) {
 	t.setGroupRate(&dibs.Rate{N: 1, Per: time.Second})
-	all := t.enqueue(copies(3, grouped("g"))...)
-	last := time.Time{}
-	for i := range all {
-		j := t.claimSoon(dibs.ClaimRequest{N: 4}, 1)[0]
-		equal(t, "job", j.ID, all[i])
-		if gap := j.ClaimedAt.Sub(last); gap < time.Second {
-			t.Fatalf("job %d started %v after the one before", i, gap)
-		}
-		last = j.ClaimedAt
-		t.complete(j)
-	}
+	t.oneASecond()
 }
 
 func groupRateOthers(t *test) {

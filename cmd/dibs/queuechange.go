@@ -18,8 +18,8 @@ type change struct {
 	create  bool
 	groups  []groupLimit
 	backoff []func(*dibs.Backoff) // changes of single parts of the backoff
-	rate    ratePart              // of the groups, if some are named
-	each    ratePart              // of groups without a rate of their own
+	rate    ratePart              // the rate of the queue, or of the groups that are named
+	each    ratePart              // the rate of groups that have none of their own
 
 	target   dibs.Queue // receives the values of the flags
 	groupArg []string
@@ -45,8 +45,8 @@ func (p *ratePart) read(f *pflag.FlagSet, rate, burst string) {
 
 func (p *ratePart) given() bool { return p.rate != nil || p.burst != nil }
 
-// of is the rate that the flags make of an old one.
-func (p *ratePart) of(old dibs.Rate) dibs.Rate {
+// change is what the flags make of an old rate.
+func (p *ratePart) change(old dibs.Rate) dibs.Rate {
 	if p.rate != nil {
 		if old.N, old.Per = p.rate.N, p.rate.Per; old.N == 0 {
 			old.Burst = 0
@@ -148,9 +148,9 @@ func (c *change) apply(ctx context.Context, db dibs.Database, q dibs.Queue) (dib
 			set(&q.Backoff)
 		}
 		if len(c.groups) == 0 {
-			q.Rate = c.rate.of(q.Rate)
+			q.Rate = c.rate.change(q.Rate)
 		}
-		q.GroupRate = c.each.of(q.GroupRate)
+		q.GroupRate = c.each.change(q.GroupRate)
 		return checks.Changer(c.QueueChange)(q)
 	})
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *change) changeGroup(to groupLimit) func(*dibs.Group) error {
 		if to.limit != nil {
 			g.Limit = *to.limit
 		}
-		g.Rate = c.rate.of(g.Rate)
+		g.Rate = c.rate.change(g.Rate)
 		return nil
 	}
 }

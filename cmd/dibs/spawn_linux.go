@@ -41,8 +41,8 @@ func (s *spawner) start(cmd *exec.Cmd) error {
 // close kills the running programs.
 func (s *spawner) close() { close(s.starts) }
 
-// awaitNoReader calls gone once nobody has a pipe open to read from it. It ends without that when the file is closed,
-// which is the end to write to. Nothing has to be written for that: the system reports it to those who wait for input.
+// awaitNoReader calls gone once nobody has a pipe open to read from it. The file is the end to write to: once that is closed,
+// it returns without the call. Nothing has to be written, as the system reports the end to those who wait for input.
 func awaitNoReader(pipe *os.File, gone func()) {
 	raw, err := pipe.SyscallConn()
 	if err != nil {

@@ -33,8 +33,8 @@ type look struct {
 	hangs     map[string]why.Hang // queues whose jobs do not get on
 	deaths    map[string]deaths   // the deaths of the last day, by queue
 	deathsAt  time.Time
-	times     map[string]timesAt // of the last completed jobs, by queue
-	hours     map[string]hourAt  // by queue
+	times     map[string]timesAt // how long the last completed jobs took, by queue
+	hours     map[string]hourAt  // each queue's last hour, by its name
 }
 
 // looks asks the database at most once a second, however many want to know.

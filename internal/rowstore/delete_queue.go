@@ -26,7 +26,7 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error 
 		if err := left.InUse(name); err != nil {
 			return err
 		}
-		for _, state := range finalStates { // in transactions of their own, as they may be many
+		for _, state := range finalStates { // each has transactions of its own, as the jobs may be many
 			if _, err := s.pruneAll(ctx, name, state, 0); err != nil {
 				return err
 			}

@@ -44,7 +44,7 @@ func Whole(text []byte) []byte {
 	}
 }
 
-// codeUnit is the number of the escape \uXXXX with which a text of JSON begins.
+// codeUnit is the number of the escape, such as \u0041, with which a text of JSON begins.
 func codeUnit(text []byte) (unit rune, is bool) {
 	if len(text) < 6 || text[1] != 'u' || text[0] != '\\' {
 		return 0, false
