@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,38 +48,6 @@ func enqueued(t *testing.T, s *sqlite.Store) <-chan int64 {
 		id <- done[0].ID
 	}()
 	return id
-}
-
-// Stores stand for processes here: each has the file open by itself.
-func TestProcessesWriteInTheOrderInWhichTheyAsked(t *testing.T) {
-	needs.Race(t)
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "jobs.db")
-	first := openAt(t, path, sqlite.Options{})
-	others := make([]*sqlite.Store, 8)
-	for i := range others {
-		others[i] = openAt(t, path, sqlite.Options{})
-		others[i].WaitInLine(time.Hour)
-	}
-	tx, err := first.DB().BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := make([]<-chan int64, len(others))
-	for i, s := range others {
-		ids[i] = enqueued(t, s)
-		waitUntil(t, s.InLine)
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	var order []int64
-	for _, id := range ids {
-		order = append(order, <-id)
-	}
-	if !slices.IsSorted(order) {
-		t.Errorf("jobs got the ids %v, in the order in which their processes asked to write", order)
-	}
 }
 
 func waitUntil(t *testing.T, f func() bool) {
