@@ -212,8 +212,8 @@ func (v *verdict) Error() string {
 
 func (v *verdict) Unwrap() error { return v.err }
 
-// Snooze, returned by a handler, delays its job by d, 0 to MaxDelay, without
-// counting the attempt.
+// Snooze, returned by a handler, delays its job by d, 0 to MaxDelay, without counting the attempt: the backoff of later
+// retries does not grow by it, and nothing of it is kept with the job. A reason belongs into the handler's log.
 func Snooze(d time.Duration) error {
 	d = min(max(d, 0), MaxDelay)
 	return &verdict{ending: EndSnooze, delay: &d}

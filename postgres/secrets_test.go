@@ -19,6 +19,8 @@ func TestErrorsOfURLsTellNoPassword(t *testing.T) {
 		"postgres://127.0.0.1:1/db?pool_max_conns=many&sslpassword=S3CRET",
 		"postgres://127.0.0.1:1/db?connect_timeout=long&passfile=S3CRET",
 		"postgres://u:a/S3CRET@127.0.0.1:1/db",
+		"postgres://S3CRET:1/2@127.0.0.1:1/db",
+		"postgres://u?S3C/RET@127.0.0.1:1/db?S3CRET",
 		"postgres://u:%S3CRET@127.0.0.1:1/db",
 		"postgres://u:S3CRET",
 		"postgres://u:1:S3CRET@h:x/db",

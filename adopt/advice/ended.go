@@ -35,6 +35,9 @@ func Ended(ctx context.Context, s *adopt.Store) ([]Finding, error) {
 		}
 	}
 	text := "%s rows have ended as dead"
+	if all == 1 {
+		text = "%s row has ended as dead"
+	}
 	if len(kinds) > 0 {
 		text += ", by kind: " + strings.ReplaceAll(strings.Join(kinds, ", "), "%", "%%")
 	}

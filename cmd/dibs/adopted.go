@@ -94,13 +94,27 @@ func flagError(cmd *cobra.Command, err error) error {
 		return &hintError{err: err, next: "the queue is an argument: dibs " + cmd.Use}
 	}
 	if flag.GetSpecifiedName() != "table" {
-		return err
+		return likeFlag(cmd, flag.GetSpecifiedName(), err)
 	}
 	what := fmt.Errorf("there is no --table: 'dibs %s' does not work on an adopted table", cmd.Name())
 	if do := adoptedAlternative[cmd.Name()]; do != "" {
 		what = fmt.Errorf("%w: %s", what, do)
 	}
 	return &hintError{err: what, next: "docs/adopt.md tells what each way to adopt a table can do"}
+}
+
+// likeFlag adds the names of flags that are like an unknown one, by cobra's rule for names of commands.
+func likeFlag(cmd *cobra.Command, name string, err error) error {
+	names := &cobra.Command{SuggestionsMinimumDistance: 2}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		}
+	})
+	if like := names.SuggestionsFor(name); len(name) > 1 && len(like) > 0 {
+		return fmt.Errorf("%w; did you mean --%s?", err, strings.Join(like, " or --"))
+	}
+	return err
 }
 
 // openTable opens the adopted table.

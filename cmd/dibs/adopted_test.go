@@ -278,6 +278,8 @@ func TestWhatAnAdoptedTableCannotDo(t *testing.T) {
 			c.fails(exitUsage, "", x.withTable(verb), "'dibs "+verb+"' does not work on an adopted table", do, "docs/adopt.md")
 		}
 		c.fails(exitUsage, "", x.withTable("enqueue", "--tables", "x"), "unknown flag: --tables", "dibs enqueue --help")
+		c.fails(exitUsage, "", []string{"ls", "--stat", "dead"}, "unknown flag: --stat; did you mean --state?")
+		c.fails(exitUsage, "", []string{"ls", "--limt", "2"}, "unknown flag: --limt; did you mean --limit?")
 		c.fails(exitUsage, "", []string{"stats", "--queue", "demo"}, "unknown flag: --queue", "the queue is an argument: dibs stats [QUEUE]")
 		c.fails(exitUsage, "", x.withTable("requeue", "17"), "requeue", "with SQL", "docs/adopt.md")
 		lockOnly := c.write("lock.yaml", ticketsHead)

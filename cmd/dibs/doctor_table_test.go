@@ -131,6 +131,6 @@ func TestDeadRowsDoNotHideThatNobodyWorksATable(t *testing.T) {
 		x.exec("create table mails (id integer primary key, made timestamp, state text not null default 'new', mark text, failed_at timestamp)")
 		x.mapping = c.write("mails.yaml", "table: mails\nid: id\norder: made\nunfinished: state = 'new' and failed_at is null\navailable: mark is null\nclaim: {token: mark}\ncompleted: {delete: true}\ndead: {set: {failed_at: $now}}\n")
 		x.exec("insert into mails (id, made, failed_at) values (1, '2026-01-31 10:00:00', null), (2, '2026-01-31 10:00:00', '2026-01-31 10:00:00')")
-		x.says("wrong no_worker: 1 row is due", "note ended_dead: 1 rows have ended as dead; next: select t.* from ")
+		x.says("wrong no_worker: 1 row is due", "note ended_dead: 1 row has ended as dead; next: select t.* from ")
 	})
 }

@@ -185,7 +185,7 @@ func stateTime(now time.Time, j *dibs.RawJob) string {
 	case j.HeldUntil.After(now):
 		return "held " + roughly(j.HeldUntil.Sub(now))
 	}
-	return "due " + roughly(now.Sub(j.RunAt))
+	return "due for " + roughly(now.Sub(j.RunAt))
 }
 
 // note returns the job's worker, result or last error.

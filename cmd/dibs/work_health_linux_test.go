@@ -18,7 +18,7 @@ import (
 // served reads the address of the health pages from the log.
 func (p *process) served() string {
 	p.c.t.Helper()
-	address := regexp.MustCompile(`serving /healthz, /readyz and /metrics.*address=(\S+)`)
+	address := regexp.MustCompile(`serving /healthz.*address=(\S+)`)
 	timeout := time.After(patience)
 	for {
 		select {

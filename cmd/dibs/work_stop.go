@@ -98,7 +98,11 @@ func (a *app) serveHealth(ctx context.Context, f *workFlags) (*healthServer, err
 		pages.Handle("GET /metrics", server.New(nil, o))
 	}
 	h.server = &http.Server{Handler: pages, ReadHeaderTimeout: healthWait}
-	log.Info("serving /healthz, /readyz and /metrics", "address", listener.Addr().String())
+	said := "serving /healthz, /readyz and /metrics"
+	if open && !isLocal(listener.Addr()) {
+		said = "serving /healthz and /readyz; /metrics wants --tokens or --insecure"
+	}
+	log.Info(said, "address", listener.Addr().String())
 	go func() { _ = h.server.Serve(listener) }() // Serve returns when close is called
 	return h, nil
 }

@@ -46,6 +46,9 @@ var exact = []Setting{{"DateStyle", "ISO, MDY"}, {"TimeZone", "UTC"}, {"extra_fl
 
 // Parse reads a URL, or words such as "host=… dbname=…".
 func Parse(url string) (*pgxpool.Config, Pooler, error) {
+	if ambiguous(url) {
+		return nil, "", &dibs.InvalidError{Field: "database URL", Reason: "has an @ after a /; in a name or a password they are written as %40 and %2F"}
+	}
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, "", err
@@ -69,6 +72,14 @@ func Parse(url string) (*pgxpool.Config, Pooler, error) {
 	}
 	c.ConnConfig.DialFunc = dialer.DialContext
 	return c, pooler, nil
+}
+
+// ambiguous reports whether a / may be part of a password. A parser ends the host there, takes the beginning of the password
+// for it, and names it in errors.
+func ambiguous(url string) bool {
+	_, rest, isURL := strings.Cut(url, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	return isURL && !strings.Contains(host, "@") && strings.Contains(path, "@")
 }
 
 // lostAfter is how long the other end of a connection may be gone until the system finds out.
