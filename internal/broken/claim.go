@@ -147,6 +147,7 @@ var claimVariants = []Variant{
 				{rows + "claim.go", "\t\tt.waiting -= n\n\t\tt.running += n\n", ""},
 			}},
 		},
+		Untortured: "a sweep repairs counts that cannot be right before it ends",
 	},
 	{
 		Name:  "order-priority",
