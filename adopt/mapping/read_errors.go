@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -29,11 +30,7 @@ func misfitIn(node *yaml.Node, typ reflect.Type, path string, line, column int) 
 		if node.Kind == yaml.ScalarNode {
 			given = fmt.Sprintf(", got %.60q", node.Value)
 		}
-		field := path
-		if field == "" {
-			field = "mapping"
-		}
-		return invalid(field, "line %d: must be %s%s", line, needs(typ), given)
+		return invalid(cmp.Or(path, "mapping"), "line %d: must be %s%s", line, needs(typ), given)
 	}
 	if node.Kind != yaml.MappingNode || typ.Kind() != reflect.Struct {
 		return nil
@@ -45,7 +42,7 @@ func misfitIn(node *yaml.Node, typ reflect.Type, path string, line, column int) 
 		at := slices.Index(names, key.Value)
 		switch {
 		case key.Line == line && key.Column == column && at < 0:
-			return invalid(full, "line %d: there is no such field; the fields are %s", line, strings.Join(names, ", "))
+			return invalid(cmp.Or(full, "mapping"), "line %d: there is no such field; the fields are %s", line, strings.Join(names, ", "))
 		case key.Line == line && key.Column == column:
 			return invalid(full, "line %d: is given twice", line)
 		case at < 0:
