@@ -22,7 +22,7 @@ import (
 func TestInterleavings(t *testing.T) {
 	needs.Long(t)
 	t.Parallel()
-	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, nil) })
+	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, nil, nil) })
 }
 
 func interleavings() interleave.Options {
@@ -34,8 +34,9 @@ func interleavings() interleave.Options {
 
 // stage is a file that two stores share as two processes would.
 type stage struct {
-	stores [2]process
-	db     *sql.DB
+	stores     [2]process
+	db         *sql.DB
+	concurrent bool
 }
 
 // process is a store that sweeps only when Sweep is called.
@@ -46,9 +47,10 @@ func (p process) Sweep(ctx context.Context) (dibs.Swept, error) {
 	return swept, errors.Join(err, p.StopSweeping(ctx))
 }
 
-func newStage(tb testing.TB, damage func(name, text string) string) *stage {
+// newStage makes a file and its stores. If they are not nil, opened is called with each store, and damage changes its statements.
+func newStage(tb testing.TB, opened func(*sqlite.Store) error, damage func(name, text string) string) *stage {
 	tb.Helper()
-	s := &stage{}
+	s := &stage{concurrent: opened != nil}
 	path := filepath.Join(tb.TempDir(), "jobs.db")
 	for i := range s.stores {
 		store, err := sqlite.Open(tb.Context(), path, sqlite.Options{Relaxed: true})
@@ -60,6 +62,11 @@ func newStage(tb testing.TB, damage func(name, text string) string) *stage {
 				tb.Error(err)
 			}
 		})
+		if opened != nil {
+			if err := opened(store); err != nil {
+				tb.Fatal(err)
+			}
+		}
 		store.SteadyClock()
 		if damage != nil {
 			store.Rewrite(damage)
@@ -78,6 +85,11 @@ func (s *stage) Reset(ctx context.Context) error {
 	const all = "delete from dibs_job; delete from dibs_finished; delete from dibs_claim; delete from dibs_tally; delete from dibs_history; delete from dibs_group_limit; delete from dibs_queue; "
 	if _, err := s.db.ExecContext(ctx, all+fmt.Sprintf("update dibs_clock set now = %d", epoch.UnixMicro())); err != nil {
 		return err
+	}
+	if s.concurrent {
+		if _, err := s.db.ExecContext(ctx, "delete from dibs_wake; delete from dibs_start"); err != nil {
+			return err
+		}
 	}
 	_, err := s.stores[0].SetQueue(ctx, interleave.Queue, dibs.QueueChange{})
 	return err
@@ -163,7 +175,7 @@ const lookSQL = `
 func TestInterleavingsFindDamage(t *testing.T) {
 	t.Parallel()
 	open := func(tb testing.TB, rewrite func(name, text string) string) interleave.Bench {
-		return newStage(tb, rewrite)
+		return newStage(tb, nil, rewrite)
 	}
 	interleave.FindDamage(t, interleave.Options{}, open, []interleave.Damage{
 		{

@@ -16,4 +16,4 @@ func TestModel(t *testing.T) {
 	model.Check(t, modelDatabases(t))
 }
 
-func modelDatabases(t testing.TB) model.Maker { return model.SQLite(t) }
+func modelDatabases(t testing.TB) model.Maker { return model.SQLite(t, nil) }

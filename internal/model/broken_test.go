@@ -45,7 +45,7 @@ func TestFindsBrokenStores(t *testing.T) {
 	for fault, wrap := range broken {
 		t.Run("a store that "+fault, func(t *testing.T) {
 			t.Parallel()
-			sound := model.SQLite(t)
+			sound := model.SQLite(t, nil)
 			f := &finding{TB: t}
 			done := make(chan bool)
 			go func() {

@@ -19,7 +19,7 @@ import (
 // for layout, the code of everyCall. So printed runs compile and make the same calls.
 func TestRunsPrintAsTheirOwnCode(t *testing.T) {
 	t.Parallel()
-	r := model.Start(t, model.SQLite(t))
+	r := model.Start(t, model.SQLite(t, nil))
 	everyCall(r)
 	r.Same()
 	want := bodyOf(t, "everyCall")

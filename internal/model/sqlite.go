@@ -12,8 +12,9 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// SQLite returns a Maker that creates a file for each run.
-func SQLite(t testing.TB) Maker {
+// SQLite returns a Maker that creates a file for each run. If it is not nil, opened puts
+// each store into its concurrent mode, in which groups are settled late.
+func SQLite(t testing.TB, opened func(*sqlite.Store) error) Maker {
 	dir := t.TempDir()
 	return func(t TB) Database {
 		own, err := os.MkdirTemp(dir, "")
@@ -28,6 +29,9 @@ func SQLite(t testing.TB) Maker {
 			}
 			if err == nil {
 				s, err = sqlite.Open(t.Context(), path, sqlite.Options{Relaxed: true})
+			}
+			if err == nil && opened != nil {
+				err = opened(s)
 			}
 			return s, err
 		}
@@ -45,6 +49,7 @@ func SQLite(t testing.TB) Maker {
 		})
 		return Database{
 			Database: db,
+			Lazy:     opened != nil,
 			Another:  another,
 			Pass:     func(d time.Duration) error { return PassInFile(t.Context(), s.DB(), d) },
 		}
@@ -65,6 +70,13 @@ func PassInFile(ctx context.Context, db *sql.DB, d time.Duration) error {
 		-- First to negative minutes, so that no two rows have the same minute in between.
 		update dibs_tally set minute = @d / 60000000 - minute where minute > 0;
 		update dibs_tally set minute = - minute where minute < 0`
-	_, err := db.ExecContext(ctx, statements, sql.Named("d", d.Microseconds()))
+	if _, err := db.ExecContext(ctx, statements, sql.Named("d", d.Microseconds())); err != nil {
+		return err
+	}
+	var starts int // a table that only tests of the concurrent mode have
+	if err := db.QueryRowContext(ctx, "select count(*) from sqlite_schema where name = 'dibs_start'").Scan(&starts); err != nil || starts == 0 {
+		return err
+	}
+	_, err := db.ExecContext(ctx, "update dibs_start set at = at - @d", sql.Named("d", d.Microseconds()))
 	return err
 }

@@ -30,7 +30,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	}
 	var jobs []*dibs.RawJob
 	var held time.Duration
-	err := s.write(ctx, "claim", func(tx *Session) (err error) {
+	missed, err := s.admitting(ctx, r.Queue, func(tx *Session) (err error) {
 		if err := tx.sweepIfDue(); err != nil {
 			return err
 		}
@@ -48,11 +48,16 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		if len(jobs) == 0 {
 			tx.idle++
 		}
-		held, err = tx.heldFor(r.Queue)
+		if held, err = tx.heldFor(r.Queue); tx.missed {
+			held = missedTurn
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if missed && len(jobs) < r.N {
+		held = missedTurn
 	}
 	if held > 0 {
 		s.engine.WakeLater(r.Queue, held)
@@ -75,10 +80,10 @@ func (s *Session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err != nil || q == nil || q.Paused {
 		return nil, err
 	}
-	if err := s.freeGroups(q); err != nil {
+	if err := s.placeGroups(q); err != nil {
 		return nil, err
 	}
-	if err := s.joinGroups(r.Queue); err != nil {
+	if q, err = s.claimTurn(q); err != nil || q == nil || q.Paused {
 		return nil, err
 	}
 	n, err := s.room(q, r)
@@ -107,6 +112,11 @@ func (s *Session) TryClaim(r dibs.ClaimRequest) (claimed int, paused bool, err e
 	}
 	if q == nil {
 		return 0, false, checks.UnknownQueue(r.Queue)
+	}
+	if s.concurrent() {
+		if err := s.admit(r.Queue); err != nil {
+			return 0, false, err
+		}
 	}
 	jobs, err := s.claim(r)
 	if err == nil {

@@ -32,6 +32,8 @@ type Dialect struct {
 	Statements Statements
 	// Insert runs a statement that inserts jobs, and returns the id of the last one. The ids of one statement are in a row.
 	Insert func(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last int64, err error)
+	// Concurrent is nil where transactions that write come one after the other.
+	Concurrent *Concurrent
 	// Now is the database's time as far as it can be had without a transaction.
 	Now func() time.Time
 }

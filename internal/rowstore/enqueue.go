@@ -52,6 +52,9 @@ func (s *Session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.lockKeys(rows); err != nil {
+		return nil, err
+	}
 	news := make([]newJob, len(rows))
 	for i := range rows {
 		if news[i], err = s.newJob(&rows[i], now); err != nil {
@@ -184,7 +187,9 @@ func firstGate(group string, runAt, now int64) int {
 // countArrival counts a job that now waits at gate, and has its group settled.
 func (s *Session) countArrival(queue, key string, gate int) {
 	s.woken[queue] = true
-	s.touch(queue, key)
+	if gate != gateLater { // it holds no place, and wants none yet
+		s.touch(queue, key)
+	}
 	s.count(queue, func(t *tally) {
 		if gate == gateBlocked {
 			t.blocked++

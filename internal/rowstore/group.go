@@ -20,84 +20,173 @@ func (s *Session) touchAll(queue string) error {
 
 // settle gives the places of all touched groups. Every call that adds a job to a group,
 // takes one out or changes the limit ends with settle, so that after each transaction the
-// first jobs of each group, and no others, hold its places.
+// first jobs of each group, and no others, hold its places. Where others write meanwhile it
+// asks for that, and the next admission does it.
 func (s *Session) settle() error {
+	if s.concurrent() {
+		return s.askForPlaces()
+	}
+	return s.settleTouched(nil)
+}
+
+// settleTouched counts and gives the places of all touched groups. If it is not nil, between is called in between, with each
+// of their queues.
+func (s *Session) settleTouched(between func(*Session, *queue) error) error {
+	counted := make(map[group]places, len(s.touched))
+	queues := map[string]*queue{}
 	for g := range s.touched {
-		if err := s.settleGroup(g); err != nil {
+		q, err := s.queue(g.queue)
+		if err != nil {
 			return err
+		}
+		if q == nil {
+			continue
+		}
+		if counted[g], err = s.places(q, g.key); err != nil {
+			return err
+		}
+		queues[g.queue] = q
+	}
+	if between != nil {
+		for _, q := range queues {
+			if err := between(s, q); err != nil {
+				return err
+			}
+		}
+	}
+	var again []group
+	for g, held := range counted {
+		busy, err := s.give(queues[g.queue], g, held)
+		if err != nil {
+			return err
+		}
+		if busy {
+			again = append(again, g)
 		}
 	}
 	clear(s.touched)
+	for _, g := range again {
+		s.touch(g.queue, g.key)
+	}
+	if len(again) > 0 {
+		return s.askForPlaces()
+	}
 	return nil
 }
 
-func (s *Session) settleGroup(g group) error {
-	q, err := s.queue(g.queue)
-	if err != nil || q == nil {
-		return err
-	}
-	limit, err := s.groupLimit(q, g.key)
-	if err != nil {
-		return err
-	}
+// places are how the places of a group are held.
+type places struct {
+	limit     int
+	running   int  // by jobs that run
+	started   int  // by jobs of a strict queue that wait for their retry
+	loose     int  // by others that wait
+	overtaken bool // a blocked job comes before a loose one
+}
+
+func (s *Session) places(q *queue, key string) (h places, err error) {
 	now, err := s.now()
 	if err != nil {
-		return err
+		return h, err
 	}
-	var running, started, loose int
-	var overtaken bool
-	if _, err := s.one("group", []any{g.queue, g.key, now, q.Strict}, &running, &started, &loose, &overtaken); err != nil {
-		return err
+	if h.limit, err = s.groupLimit(q, key); err == nil {
+		_, err = s.one("group", []any{q.Name, key, now, q.Strict}, &h.running, &h.started, &h.loose, &h.overtaken)
+	}
+	return h, err
+}
+
+// give gives the places of a group as they were counted. It reports whether that has to be done again, as other
+// transactions hold jobs that matter: such a job keeps its place.
+func (s *Session) give(q *queue, g group, h places) (busy bool, err error) {
+	now, err := s.now()
+	if err != nil {
+		return false, err
 	}
 	pace, err := s.pace(q, g.key)
 	if err != nil {
-		return err
+		return false, err
 	}
-	left := max(0, limit-running)
-	places, room := pace.most(left), max(0, left-started)
-	free := pace.free(now, room, started)
-	displaced := int64(0)
-	if overtaken || started > places || loose > free {
-		if displaced, err = s.displace(g, now, q.Strict, places); err != nil {
-			return err
+	left := max(0, h.limit-h.running)
+	most, room := pace.most(left), max(0, left-h.started)
+	free := pace.free(now, room, h.started)
+	var out displaced
+	if h.overtaken || h.started > most || h.loose > free {
+		if out, err = s.displace(g, now, q.Strict, most); err != nil {
+			return false, err
 		}
-		loose = 0
+		busy = out.started < h.started-most || out.loose < h.loose
+		h.started, h.loose = h.started-out.started, h.loose-out.loose
 	}
-	admitted := int64(0)
-	if free > loose {
-		if admitted, err = s.exec("admit", g.queue, g.key, free-loose); err != nil {
-			return err
+	admitted := 0
+	if free > h.loose {
+		n, err := s.exec("admit", g.queue, g.key, free-h.loose)
+		if err != nil {
+			return false, err
 		}
+		admitted = int(n)
 	}
 	if admitted > 0 {
 		s.woken[g.queue] = true
 	}
-	if err := s.hold(g, pace, min(started, places)+loose+int(admitted), free < room && int(admitted) == free-loose); err != nil {
-		return err
+	all := admitted == free-h.loose
+	if !all && s.concurrent() && !busy {
+		_, err = s.one("blocked", []any{g.queue, g.key}, &busy)
+	}
+	if err == nil {
+		err = s.hold(g, pace, h.started+h.loose+admitted, free < room && all)
 	}
 	s.count(g.queue, func(t *tally) {
-		t.waiting += admitted - displaced
-		t.blocked -= admitted - displaced
+		t.waiting += int64(admitted - out.blocked)
+		t.blocked -= int64(admitted - out.blocked)
 	})
-	return nil
+	return busy, err
 }
 
-// displace takes places away. It returns how many jobs are blocked now; the others are not due.
-func (s *Session) displace(g group, now int64, strict bool, started int) (blocked int64, err error) {
+// displaced counts the jobs that have lost their places: by what they held, and how many are blocked now, as the others are
+// not due.
+type displaced struct{ started, loose, blocked int }
+
+// displace takes places away.
+func (s *Session) displace(g group, now int64, strict bool, started int) (d displaced, err error) {
 	err = s.each("displace", func(rows *sql.Rows) error {
 		var gate int
-		err := rows.Scan(&gate)
+		var wasStarted bool
+		err := rows.Scan(&gate, &wasStarted)
 		if gate == gateBlocked {
-			blocked++
+			d.blocked++
+		}
+		if wasStarted {
+			d.started++
+		} else {
+			d.loose++
 		}
 		return err
 	}, g.queue, g.key, now, strict, started)
-	return blocked, err
+	return d, err
+}
+
+// placeGroups settles the groups of a queue for which that is due by the clock, before a claim. Where others write meanwhile
+// an admission does it.
+func (s *Session) placeGroups(q *queue) error {
+	if s.concurrent() {
+		return nil
+	}
+	if err := s.freeGroups(q); err != nil {
+		return err
+	}
+	return s.joinGroups(q.Name)
 }
 
 // joinGroups moves grouped jobs of a queue that have become due to their groups, and
 // settles these.
 func (s *Session) joinGroups(queue string) error {
+	if err := s.joinDue(queue); err != nil {
+		return err
+	}
+	return s.settle()
+}
+
+// joinDue moves grouped jobs of a queue that have become due to their groups.
+func (s *Session) joinDue(queue string) error {
 	now, err := s.now()
 	if err != nil {
 		return err
@@ -121,7 +210,7 @@ func (s *Session) joinGroups(queue string) error {
 			t.blocked += joined
 		})
 	}
-	return s.settle()
+	return nil
 }
 
 // maxJoin is how many jobs one claim or sweep moves to their groups at most.

@@ -208,6 +208,9 @@ func (s *Session) canHold(queue, key string, until dibs.UniqueUntil, attempt int
 	if key == "" || (until == dibs.UntilClaimed && attempt > 0) {
 		return false, nil
 	}
+	if err := s.lockEach([]UniqueKey{{queue, key}}); err != nil {
+		return false, err
+	}
 	var other int64
 	taken, err := s.one("holder", []any{queue, key}, &other)
 	return !taken, err

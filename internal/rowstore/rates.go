@@ -95,6 +95,9 @@ func (s *Session) spend(c *pendingClaim) error {
 	if !c.queue.groupRates {
 		return nil
 	}
+	if s.concurrent() {
+		return s.noteStarts(c)
+	}
 	starts := map[string]int{}
 	for _, j := range c.jobs {
 		if j.Group != "" {

@@ -34,6 +34,7 @@ type Session struct {
 	lastSweep *time.Time // when Claim last swept; nil in a caller's transaction
 	mender    *mender    // nil in a caller's transaction
 	values    []any      // the parameters of an enqueue
+	missed    bool       // another transaction has a turn that a claim of this one wanted
 	moreTicks bool       // the last look at schedules has left some that are due
 }
 
@@ -192,6 +193,7 @@ func (s *Session) Use(m *Memory) { s.queues, s.lastSweep, s.mender = m.queues, &
 // Run runs f as one of several calls. If it fails, the whole transaction must be rolled back.
 func (s *Session) Run(f func(*Session) error) error {
 	s.forgetOldTime()
+	s.missed = false
 	if err := f(s); err != nil {
 		return err
 	}

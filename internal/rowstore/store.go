@@ -2,8 +2,8 @@
 // in Go what becomes of them, and write them: what each call checks, reads and writes. An Engine and a Dialect say
 // how a database does it.
 //
-// It relies on one thing that SQLite gives it: transactions that write come one after the other, so that whatever
-// one has read stays true until it ends.
+// Where transactions that write come one after the other, as in SQLite, whatever one has read stays true until it ends.
+// Elsewhere Concurrent says what keeps it true.
 package rowstore
 
 import (
@@ -76,6 +76,14 @@ func (s *Store) now() int64 {
 		return 0 // read refuses the call
 	}
 	return s.dialect.Now().UnixMicro()
+}
+
+// concurrent is nil where transactions that write come one after the other.
+func (s *Store) concurrent() *Concurrent {
+	if s == nil {
+		return nil
+	}
+	return s.dialect.Concurrent
 }
 
 func (s *Store) wrap(op string, err error) error {

@@ -29,12 +29,20 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	var sum dibs.Swept
 	for began := time.Now(); ; {
 		var w dibs.Swept
+		var asked []string
 		ticks := false
 		err := s.write(ctx, "sweep", func(tx *Session) (err error) {
-			w, err = tx.sweep()
+			if w, err = tx.sweep(); err == nil {
+				asked, err = tx.askedQueues()
+			}
 			ticks = tx.moreTicks
 			return err
 		})
+		for _, queue := range asked {
+			if err == nil {
+				_, err = s.admitAsked(ctx, queue)
+			}
+		}
 		sum.Expired += w.Expired
 		sum.Pruned += w.Pruned
 		more := w.Pruned >= maxPrune || w.Expired >= maxExpire || ticks

@@ -94,6 +94,9 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
+	if err := t.admit(ctx, r.Queue); err != nil {
+		return nil, err
+	}
 	var jobs []*dibs.RawJob
 	err := t.do(ctx, "claim", func(s *Session) (err error) {
 		if _, err := s.expire(); err != nil { // no other call can sweep while the transaction is open
@@ -108,6 +111,18 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 		return nil, err
 	}
 	return jobs, nil
+}
+
+// admit gives places in a transaction of the store's own: until the caller's ends, others would not see what it gave.
+func (t *Tx) admit(ctx context.Context, queue string) (err error) {
+	switch c := t.store.concurrent(); {
+	case c == nil:
+	case c.OneWriter:
+		err = t.do(ctx, "claim", func(s *Session) error { return s.admitAsked(queue) })
+	default:
+		_, err = t.store.admitAsked(ctx, queue)
+	}
+	return err
 }
 
 // Finish is Store.Finish in the transaction.

@@ -1,0 +1,297 @@
+package rowstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Concurrent is what a database needs in which other transactions write meanwhile. SQLite has none of it: there, what a
+// transaction has read stays true until it ends. Locks are taken in one order, so that no two transactions wait for each
+// other: a turn, then unique keys, jobs by id, finished jobs, claims, schedules. Statements that take them in another order
+// pass over rows that are locked, and never wait.
+type Concurrent struct {
+	// Turn takes a turn until the transaction ends. It never waits, and reports whether it was got. One that is shared
+	// excludes only those that are not.
+	Turn func(s *Session, turn Turn, queue string, shared bool) (got bool, err error)
+	// LockKeys locks unique keys, held or free, until the transaction ends, and waits for others to let them go.
+	LockKeys func(s *Session, keys []UniqueKey) error
+	// OneWriter says that transactions come one after the other all the same, as where SQLite tests this. Then a caller's
+	// transaction gives the places of groups itself, as no other transaction could do it meanwhile.
+	OneWriter bool
+}
+
+// Turn is what only one transaction at a time may do in a queue.
+type Turn string
+
+// The turns.
+const (
+	TurnClaim Turn = "claim" // claim under a limit or a rate; other claims share it
+	TurnAdmit Turn = "admit" // give the places of groups
+	TurnSweep Turn = "sweep" // delete what is kept no longer, and merge counts; of all queues
+)
+
+// UniqueKey is a key of a queue.
+type UniqueKey struct{ Queue, Key string }
+
+// missedTurn is how soon a claim is tried again that has not got its turn.
+const missedTurn = 5 * time.Millisecond
+
+// concurrent reports whether others write while the transaction is open.
+func (s *Session) concurrent() bool { return s.dialect.Concurrent != nil }
+
+// turn takes a turn; without other writers it is always got.
+func (s *Session) turn(t Turn, queue string, shared bool) (bool, error) {
+	if !s.concurrent() {
+		return true, nil
+	}
+	return s.dialect.Concurrent.Turn(s, t, queue, shared)
+}
+
+// lockKeys locks the unique keys of new jobs, before they are looked for.
+func (s *Session) lockKeys(rows []checks.Row) error {
+	if !s.concurrent() {
+		return nil
+	}
+	var keys []UniqueKey
+	for i := range rows {
+		if rows[i].UniqueKey != "" {
+			keys = append(keys, UniqueKey{rows[i].Queue, rows[i].UniqueKey})
+		}
+	}
+	return s.lockEach(keys)
+}
+
+func (s *Session) lockEach(keys []UniqueKey) error {
+	if !s.concurrent() || len(keys) == 0 {
+		return nil
+	}
+	slices.SortFunc(keys, func(a, b UniqueKey) int {
+		return slices.Compare([]string{a.Queue, a.Key}, []string{b.Queue, b.Key})
+	})
+	return s.dialect.Concurrent.LockKeys(s, slices.Compact(keys))
+}
+
+// claimTurn takes the turn of a claim and returns the queue's settings as they are in it; nil if the claim may not go on
+// now. A change of a limit waits for the claims that have begun before it, so none goes by an old one.
+func (s *Session) claimTurn(q *queue) (*queue, error) {
+	if !s.concurrent() {
+		return q, nil
+	}
+	got, err := s.turn(TurnClaim, q.Name, !q.limited())
+	if err != nil {
+		return nil, err
+	}
+	delete(s.queues, q.Name)
+	now, err := s.queue(q.Name)
+	if err != nil || !got || now == nil || now.limited() != q.limited() {
+		s.missed = true
+		return nil, err
+	}
+	return now, nil
+}
+
+// limited reports whether claims count what runs or has started, one claim at a time.
+func (q *queue) limited() bool { return q.Concurrency > 0 || q.Rate.N > 0 }
+
+// askForPlaces has the groups that were touched settled by the next admission: in this transaction the places could not
+// be counted, as others may give and take some meanwhile.
+func (s *Session) askForPlaces() error {
+	if len(s.touched) == 0 {
+		return nil
+	}
+	var list [][2]string
+	for g := range s.touched {
+		list = append(list, [2]string{g.queue, g.key})
+		s.woken[g.queue] = true
+	}
+	clear(s.touched)
+	raw, _ := json.Marshal(list) // strings always encode
+	_, err := s.exec("wake", string(raw))
+	return err
+}
+
+// placesAsked reports whether groups of a queue wait for an admission.
+func (s *Session) placesAsked(queue string) (asked bool, err error) {
+	now, err := s.now()
+	if err == nil {
+		_, err = s.one("asked", []any{queue, now}, &asked)
+	}
+	return asked, err
+}
+
+// askedQueues lists the queues with groups that wait for an admission.
+func (s *Session) askedQueues() ([]string, error) {
+	if !s.concurrent() {
+		return nil, nil
+	}
+	now, err := s.now()
+	if err != nil {
+		return nil, err
+	}
+	return s.names("asked_queues", now)
+}
+
+// admitting runs a claim, and before it an admission if groups of the queue wait for one. missed is true if another
+// transaction has the turn of that: places may come soon.
+func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session) error) (missed bool, err error) {
+	asked := false
+	if s.concurrent() != nil {
+		err = s.write(ctx, "claim", func(tx *Session) (err error) {
+			if asked, err = tx.placesAsked(queue); err != nil || asked {
+				tx.idle++
+				return err
+			}
+			return claim(tx)
+		})
+		if err != nil || !asked {
+			return false, err
+		}
+		if missed, err = s.admitAsked(ctx, queue); err != nil {
+			return false, err
+		}
+	}
+	return missed, s.write(ctx, "claim", claim)
+}
+
+// admitAsked gives places in a transaction of its own, if groups of the queue wait for that.
+func (s *Store) admitAsked(ctx context.Context, queue string) (missed bool, err error) {
+	err = s.write(ctx, "claim", func(tx *Session) error {
+		err := tx.admitAsked(queue)
+		missed = tx.missed
+		return err
+	})
+	return missed, err
+}
+
+func (s *Session) admitAsked(queue string) error {
+	asked, err := s.placesAsked(queue)
+	if err == nil && asked {
+		return s.admit(queue)
+	}
+	s.idle++
+	return err
+}
+
+// admit gives the places of the groups of a queue for which others have asked, in turn: they are counted and given by one
+// transaction at a time. What it has not seen has left a wake row, or will.
+func (s *Session) admit(name string) error {
+	got, err := s.turn(TurnAdmit, name, false)
+	if err != nil || !got {
+		s.missed = s.missed || !got
+		return err
+	}
+	delete(s.queues, name)
+	q, err := s.queue(name)
+	if err != nil || q == nil {
+		return err
+	}
+	if err := s.freeGroups(q); err != nil {
+		return err
+	}
+	if err := s.joinDue(name); err != nil {
+		return err
+	}
+	wakes, err := s.wakeRows(name)
+	if err != nil {
+		return err
+	}
+	if err := s.settleTouched((*Session).foldStarts); err != nil {
+		return err
+	}
+	if len(wakes) > 0 {
+		_, err = s.exec("drop_wakes", jsonIDs(wakes))
+	}
+	return err
+}
+
+// wakeRows reads the wake rows of a queue, touches their groups, and returns their ids.
+func (s *Session) wakeRows(queue string) (ids []int64, err error) {
+	err = s.each("wakes", func(rows *sql.Rows) error {
+		var id int64
+		var key string
+		err := rows.Scan(&id, &key)
+		ids = append(ids, id)
+		s.touch(queue, key)
+		return err
+	}, queue, maxJoin)
+	return ids, err
+}
+
+// noteStarts leaves a row of the starts of a claim for the next admission, since others may change the rates of groups.
+func (s *Session) noteStarts(c *pendingClaim) error {
+	var keys []string
+	for _, j := range c.jobs {
+		if j.Group != "" {
+			keys = append(keys, j.Group)
+		}
+	}
+	if keys == nil {
+		return nil
+	}
+	raw, _ := json.Marshal(keys) // strings always encode
+	_, err := s.exec("start", c.queue.Name, c.now, string(raw))
+	return err
+}
+
+// foldStarts counts the starts that claims have left towards the rates of their groups. It comes after the groups' places
+// were counted: a job that starts in between is counted as waiting for its start and as started, which is safe. In the other
+// order it would be neither.
+func (s *Session) foldStarts(q *queue) error {
+	if !q.groupRates {
+		return nil
+	}
+	for {
+		ids, starts, err := s.startRows(q.Name)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		for key, at := range starts {
+			if err := s.fold(q, key, at); err != nil {
+				return err
+			}
+		}
+		if _, err := s.exec("drop_starts", jsonIDs(ids)); err != nil || len(ids) < maxJoin {
+			return err
+		}
+	}
+}
+
+func (s *Session) startRows(queue string) (ids []int64, starts map[string][]int64, err error) {
+	starts = map[string][]int64{}
+	err = s.each("starts", func(rows *sql.Rows) error {
+		var id, at int64
+		var text string
+		var keys []string
+		err := rows.Scan(&id, &at, &text)
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &keys)
+		}
+		ids = append(ids, id)
+		for _, key := range keys {
+			starts[key] = append(starts[key], at)
+		}
+		return err
+	}, queue, maxJoin)
+	return ids, starts, err
+}
+
+func (s *Session) fold(q *queue, key string, at []int64) error {
+	p, err := s.pace(q, key)
+	if err != nil || p.Step == 0 {
+		return err
+	}
+	now, err := s.now()
+	if err != nil {
+		return err
+	}
+	slices.Sort(at)
+	for _, t := range at {
+		p.full = p.After(p.full, t*1000, 1)
+	}
+	return s.writePace(q, key, p, now)
+}

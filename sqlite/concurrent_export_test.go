@@ -1,0 +1,100 @@
+package sqlite
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/dibs-queue/dibs/internal/rowstore"
+)
+
+//go:embed testdata/concurrent/*.sql
+var concurrentFiles embed.FS
+
+// Turns is what a test of the concurrent mode wants to know and decide.
+type Turns struct {
+	mu     sync.Mutex
+	Refuse func(turn rowstore.Turn, queue string) bool // nil: each turn is got
+	Taken  func(turn rowstore.Turn, queue string, shared bool)
+	Keys   func(keys []rowstore.UniqueKey)
+}
+
+// Concurrent has a store work as on a database in which others write meanwhile: with turns, wake rows, noted starts and
+// rows that are locked. SQLite keeps transactions apart all the same, so what is proven is what they leave to each other.
+func (s *Store) Concurrent(ctx context.Context, turns *Turns) error {
+	entries, err := concurrentFiles.ReadDir("testdata/concurrent")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		file, err := concurrentFiles.ReadFile("testdata/concurrent/" + e.Name())
+		if err != nil {
+			return err
+		}
+		s.sql.Statements[strings.TrimSuffix(e.Name(), ".sql")] = s.sql.named(withoutHeader(string(file)))
+	}
+	if err := s.OnWriter(ctx, s.sql.Statements.Get("tables")); err != nil {
+		return err
+	}
+	for name, pieces := range concurrentPieces {
+		for _, p := range pieces {
+			text := s.sql.Statements.Get(name)
+			if strings.Count(text, p.old) != 1 {
+				return fmt.Errorf("%s.sql has not one %q", name, p.old)
+			}
+			s.sql.Statements[name] = strings.Replace(text, p.old, p.new, 1)
+		}
+	}
+	s.sql.Concurrent = turns.concurrent()
+	return nil
+}
+
+func (t *Turns) concurrent() *rowstore.Concurrent {
+	return &rowstore.Concurrent{
+		OneWriter: true,
+		Turn: func(_ *rowstore.Session, turn rowstore.Turn, queue string, shared bool) (bool, error) {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if t.Refuse != nil && t.Refuse(turn, queue) {
+				return false, nil
+			}
+			if t.Taken != nil {
+				t.Taken(turn, queue, shared)
+			}
+			return true, nil
+		},
+		LockKeys: func(_ *rowstore.Session, keys []rowstore.UniqueKey) error {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if t.Keys != nil {
+				t.Keys(keys)
+			}
+			return nil
+		},
+	}
+}
+
+type piece struct{ old, new string }
+
+// settled keeps claims from jobs of groups that wait for an admission, and from locked ones.
+const settled = `and (group_key is null or not exists (
+      select 1
+      from dibs_wake w
+      where w.queue = ?1 and w.group_key = dibs_job.group_key
+    )) and id not in (select id from dibs_locked)
+  `
+
+// concurrentPieces are what statements have more in this mode.
+var concurrentPieces = map[string][]piece{
+	"claim":              {{"order by run_at, id", settled + "order by run_at, id"}},
+	"claim_rated":        {{"order by run_at, id", settled + "order by run_at, id"}},
+	"claim_newest":       {{"order by run_at desc, id desc", settled + "order by run_at desc, id desc"}},
+	"claim_rated_newest": {{"order by run_at desc, id desc", settled + "order by run_at desc, id desc"}},
+	"held":               {{"where j.token is not null", "where j.token is not null and j.id not in (select id from dibs_locked)"}},
+	"displace":           {{"and token is null", "and token is null and id not in (select id from dibs_locked)"}},
+	"admit":              {{"and gate = 1", "and gate = 1 and id not in (select id from dibs_locked)"}},
+	"repairable":         {{"where held > places and unclaimed > 0", "where held > places and unclaimed > 0 and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}, {"where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )", "where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )\n  and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}},
+	"due_queues":         {{"or exists (\n    select 1\n    from dibs_rate r", "or exists (\n    select 1\n    from dibs_wake w\n    where w.queue = asked.queue\n  )\n  or exists (\n    select 1\n    from dibs_rate r"}},
+}

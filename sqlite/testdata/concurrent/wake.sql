@@ -1,0 +1,7 @@
+-- Purpose: ask for the places of groups to be given anew.
+-- Parameters: ?1 a JSON array of pairs: queue, group.
+-- Columns out: none.
+-- Concurrency: appends rows, so it waits for nobody.
+insert into dibs_wake (queue, group_key)
+select value ->> 0, value ->> 1
+from json_each(?1)
