@@ -2,11 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"fmt"
 	"strings"
 	"sync"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
@@ -16,9 +18,9 @@ var concurrentFiles embed.FS
 // Turns is what a test of the concurrent mode wants to know and decide.
 type Turns struct {
 	mu     sync.Mutex
-	Refuse func(turn rowstore.Turn, queue string) bool // nil: each turn is got
-	Taken  func(turn rowstore.Turn, queue string, shared bool)
-	Keys   func(keys []rowstore.UniqueKey)
+	Refuse func(turn rowstore.Turn) bool                                    // nil: each turn is got
+	Taken  func(s *rowstore.Session, turn rowstore.Turn, shared bool) error // when a turn was got
+	Locked func(keys []rowstore.UniqueKey)
 }
 
 // Concurrent has a store work as on a database in which others write meanwhile: with turns, wake rows, noted starts and
@@ -54,22 +56,22 @@ func (s *Store) Concurrent(ctx context.Context, turns *Turns) error {
 func (t *Turns) concurrent() *rowstore.Concurrent {
 	return &rowstore.Concurrent{
 		OneWriter: true,
-		Turn: func(_ *rowstore.Session, turn rowstore.Turn, queue string, shared bool) (bool, error) {
+		Turn: func(s *rowstore.Session, turn rowstore.Turn, _ string, shared bool) (bool, error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			if t.Refuse != nil && t.Refuse(turn, queue) {
+			switch {
+			case t.Refuse != nil && t.Refuse(turn):
 				return false, nil
-			}
-			if t.Taken != nil {
-				t.Taken(turn, queue, shared)
+			case t.Taken != nil:
+				return true, t.Taken(s, turn, shared)
 			}
 			return true, nil
 		},
 		LockKeys: func(_ *rowstore.Session, keys []rowstore.UniqueKey) error {
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			if t.Keys != nil {
-				t.Keys(keys)
+			if t.Locked != nil {
+				t.Locked(keys)
 			}
 			return nil
 		},
@@ -97,4 +99,50 @@ var concurrentPieces = map[string][]piece{
 	"admit":              {{"and gate = 1", "and gate = 1 and id not in (select id from dibs_locked)"}},
 	"repairable":         {{"where held > places and unclaimed > 0", "where held > places and unclaimed > 0 and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}, {"where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )", "where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )\n  and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}},
 	"due_queues":         {{"or exists (\n    select 1\n    from dibs_rate r", "or exists (\n    select 1\n    from dibs_wake w\n    where w.queue = asked.queue\n  )\n  or exists (\n    select 1\n    from dibs_rate r"}},
+}
+
+// AddStatement adds a statement of a test's own.
+func (s *Store) AddStatement(name, text string) { s.sql.Statements[name] = text }
+
+// Watched returns the calls of the store with each in a session of its own, in which before is called with the name of each
+// statement, before it runs. exec runs a text in the same transaction: it stands for what another has committed meanwhile.
+func (s *Store) Watched(ctx context.Context, before func(name string, exec func(text string) error) error) *rowstore.Store {
+	names := map[string]string{}
+	for name, text := range s.sql.Statements {
+		names[text] = name
+	}
+	return rowstore.New(testEngine{engine{s}, func(_ *rowstore.Session, f func(*rowstore.Session) error) error {
+		tx := rowstore.NewSession(ctx, watched{s.writer.prepared, names, before}, &s.sql.Dialect)
+		if err := tx.Run(f); err != nil {
+			return err
+		}
+		return tx.WriteTally()
+	}}, &s.sql.Dialect)
+}
+
+type watched struct {
+	dibs.SQLTx
+	names  map[string]string
+	before func(name string, exec func(text string) error) error
+}
+
+func (w watched) meet(ctx context.Context, text string) error {
+	return w.before(w.names[text], func(text string) error {
+		_, err := w.SQLTx.ExecContext(ctx, text)
+		return err
+	})
+}
+
+func (w watched) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	if err := w.meet(ctx, text); err != nil {
+		return nil, err
+	}
+	return w.SQLTx.ExecContext(ctx, text, args...)
+}
+
+func (w watched) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+	if err := w.meet(ctx, text); err != nil {
+		return nil, err
+	}
+	return w.SQLTx.QueryContext(ctx, text, args...)
 }

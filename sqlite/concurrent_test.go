@@ -17,6 +17,11 @@ import (
 // openConcurrent opens a store that works as on a database in which others write meanwhile.
 func openConcurrent(t testing.TB, path string) *sqlite.Store {
 	t.Helper()
+	return openWithTurns(t, path, &sqlite.Turns{})
+}
+
+func openWithTurns(t testing.TB, path string, turns *sqlite.Turns) *sqlite.Store {
+	t.Helper()
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +31,7 @@ func openConcurrent(t testing.TB, path string) *sqlite.Store {
 			t.Error(err)
 		}
 	})
-	if err := concurrent(s); err != nil {
+	if err := s.Concurrent(t.Context(), turns); err != nil {
 		t.Fatal(err)
 	}
 	return s

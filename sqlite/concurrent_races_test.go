@@ -1,0 +1,185 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/rowstore"
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// contest is a store in its concurrent mode, beside which SQL stands for what other transactions do.
+type contest struct {
+	*testing.T
+	*sqlite.Store
+	turns *sqlite.Turns
+}
+
+func newContest(t *testing.T) *contest {
+	c := &contest{T: t, turns: &sqlite.Turns{}}
+	c.Store = openWithTurns(t, filepath.Join(t.TempDir(), "jobs.db"), c.turns)
+	return c
+}
+
+func (c *contest) sql(text string, args ...any) {
+	c.Helper()
+	if _, err := c.DB().ExecContext(c.Context(), text, args...); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *contest) set(change dibs.QueueChange) {
+	c.Helper()
+	if _, err := c.SetQueue(c.Context(), "q", change); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *contest) enqueue(jobs ...dibs.NewJob) (ids []int64) {
+	c.Helper()
+	for i := range jobs {
+		jobs[i].Queue, jobs[i].Kind = "q", "k"
+	}
+	done, err := c.Enqueue(c.Context(), jobs)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, d := range done {
+		ids = append(ids, d.ID)
+	}
+	return ids
+}
+
+func (c *contest) claim(n int) []int64 {
+	c.Helper()
+	return c.claimOn(c.Store, n)
+}
+
+func (c *contest) claimOn(s interface {
+	Claim(context.Context, dibs.ClaimRequest) ([]*dibs.RawJob, error)
+}, n int,
+) (ids []int64) {
+	c.Helper()
+	jobs, err := s.Claim(c.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: n})
+	if err != nil {
+		c.Fatal(err)
+	}
+	for _, j := range jobs {
+		ids = append(ids, j.ID)
+	}
+	return ids
+}
+
+// claims expects that a claim of up to n jobs takes these.
+func (c *contest) claims(n int, want ...int64) {
+	c.Helper()
+	if got := c.claim(n); !slices.Equal(got, want) {
+		c.Fatalf("claimed %v, want %v", got, want)
+	}
+}
+
+// anotherClaim is the SQL of another transaction's claim of a job, with its start for the rates of groups.
+func anotherClaim(id int64) string {
+	return fmt.Sprintf(`
+		update dibs_job set token = randomblob(16), lease_until = unixepoch() * 1000000 + 60000000, claimed_at = unixepoch() * 1000000, attempt = 1 where id = %d;
+		insert into dibs_start (queue, at, groups) select queue, claimed_at, json_array(group_key) from dibs_job where id = %d`, id, id)
+}
+
+// A job that another transaction claims while an admission counts may be counted as waiting for its start and as started,
+// but never as neither: then its group's rate would let one more start.
+func TestAStartBesideAnAdmissionCounts(t *testing.T) {
+	t.Parallel()
+	for _, moment := range []string{"group", "starts"} {
+		t.Run("before "+moment, func(t *testing.T) {
+			t.Parallel()
+			c := newContest(t)
+			c.set(dibs.QueueChange{GroupLimit: new(5), GroupRate: &dibs.Rate{N: 1, Per: time.Hour, Burst: 1}})
+			ids := c.enqueue(dibs.NewJob{Group: "g"}, dibs.NewJob{Group: "g"}, dibs.NewJob{Group: "g"}, dibs.NewJob{Group: "g"})
+			if got := c.claimOn(c.Store, 1); !slices.Equal(got, ids[:1]) { // the burst of one lets a second start
+				t.Fatalf("claimed %v", got)
+			}
+			c.enqueue(dibs.NewJob{Group: "g"}) // an admission is due
+			met := 0
+			rows := c.Watched(t.Context(), func(name string, exec func(string) error) error {
+				if name != moment || met > 0 {
+					return nil
+				}
+				met++
+				return exec(anotherClaim(ids[1]))
+			})
+			got := c.claimOn(rows, 9)
+			got = append(got, c.claim(9)...)
+			if met == 0 {
+				t.Fatal("no admission was made")
+			}
+			if len(got) > 0 {
+				t.Errorf("jobs %v start, though two have started and the rate lets no third one", got)
+			}
+		})
+	}
+}
+
+// A job that another transaction holds while a better one of its group is waiting keeps its place.
+func TestAJobThatIsHeldKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	for _, claimed := range []bool{true, false} {
+		t.Run(fmt.Sprint("claimed=", claimed), func(t *testing.T) {
+			t.Parallel()
+			c := newContest(t)
+			first := c.enqueue(dibs.NewJob{Group: "g"})[0]
+			c.set(dibs.QueueChange{Paused: new(true)})
+			c.claims(9)
+			c.set(dibs.QueueChange{Paused: new(false)})
+			c.sql("insert into dibs_locked (id) values (?)", first)
+			better := c.enqueue(dibs.NewJob{Group: "g", Priority: new(0)})[0]
+			c.claims(9)
+			if claimed {
+				c.sql(anotherClaim(first))
+			}
+			c.sql("delete from dibs_locked")
+			if claimed {
+				c.claims(9) // the group's only place is taken
+				return
+			}
+			c.claims(9, better)
+		})
+	}
+}
+
+// A claim under a limit counts what runs only in its turn; without it, it takes nothing.
+func TestClaimsWithoutTheirTurnTakeNothing(t *testing.T) {
+	t.Parallel()
+	c := newContest(t)
+	c.set(dibs.QueueChange{Concurrency: new(1)})
+	ids := c.enqueue(dibs.NewJob{}, dibs.NewJob{})
+	c.turns.Refuse = func(turn rowstore.Turn) bool { return turn == rowstore.TurnClaim }
+	c.claims(9)
+	c.turns.Refuse = nil
+	c.claims(9, ids[0])
+	c.claims(9)
+}
+
+// A claim goes by the settings that it finds in its turn, not by those from before it: a limit that was set in between holds.
+func TestALimitThatIsSetBesideAClaimHolds(t *testing.T) {
+	t.Parallel()
+	c := newContest(t)
+	c.set(dibs.QueueChange{})
+	ids := c.enqueue(dibs.NewJob{}, dibs.NewJob{}, dibs.NewJob{})
+	c.AddStatement("limit", "update dibs_queue set concurrency = 1")
+	c.turns.Taken = func(s *rowstore.Session, turn rowstore.Turn, shared bool) error {
+		if turn != rowstore.TurnClaim || !shared {
+			return nil
+		}
+		_, err := s.Exec("limit")
+		return err
+	}
+	c.claims(9)
+	c.turns.Taken = nil
+	c.claims(9, ids[0])
+	c.claims(9)
+}
