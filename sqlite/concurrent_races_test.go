@@ -105,7 +105,7 @@ func TestAStartBesideAnAdmissionCounts(t *testing.T) {
 			}
 			c.enqueue(dibs.NewJob{Group: "g"}) // an admission is due
 			met := 0
-			rows := c.Watched(t.Context(), func(name string, exec func(string) error) error {
+			rows := c.Watched(t.Context(), func() {}, func(name string, _ []any, exec func(string) error) error {
 				if name != moment || met > 0 {
 					return nil
 				}

@@ -66,6 +66,24 @@ func (s *Session) lockKeys(rows []checks.Row) error {
 	return s.lockEach(keys)
 }
 
+// lockKeysOf locks the unique keys of finished jobs, before the jobs themselves: one that is requeued may hold its key again.
+func (s *Session) lockKeysOf(ids []int64) error {
+	if !s.concurrent() {
+		return nil
+	}
+	var keys []UniqueKey
+	err := s.each("ended_keys", func(rows *sql.Rows) error {
+		var k UniqueKey
+		err := rows.Scan(&k.Queue, &k.Key)
+		keys = append(keys, k)
+		return err
+	}, jsonIDs(ids))
+	if err != nil {
+		return err
+	}
+	return s.lockEach(keys)
+}
+
 func (s *Session) lockEach(keys []UniqueKey) error {
 	if !s.concurrent() || len(keys) == 0 {
 		return nil

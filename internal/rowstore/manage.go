@@ -152,6 +152,9 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 		return nil, err
 	}
 	err = s.write(ctx, name, func(tx *Session) (err error) {
+		if err := tx.lockKeysOf(ids); err != nil {
+			return err
+		}
 		done, err = tx.changeEach(ids, func(id int64) (bool, error) {
 			j, err := tx.readEnded(id)
 			if err != nil || j == nil || !until.IsZero() && j.at.After(until) {
@@ -207,9 +210,6 @@ func (s *Session) requeue(id int64, j *endedJob) error {
 func (s *Session) canHold(queue, key string, until dibs.UniqueUntil, attempt int) (bool, error) {
 	if key == "" || (until == dibs.UntilClaimed && attempt > 0) {
 		return false, nil
-	}
-	if err := s.lockEach([]UniqueKey{{queue, key}}); err != nil {
-		return false, err
 	}
 	var other int64
 	taken, err := s.one("holder", []any{queue, key}, &other)
