@@ -62,6 +62,7 @@ func (r *recorder) lock(what string, rank int) {
 // needs says which turn a statement may only run in.
 var needsTurn = map[string]rowstore.Turn{
 	"running": rowstore.TurnClaim, "admit": rowstore.TurnAdmit, "displace": rowstore.TurnAdmit, "starts": rowstore.TurnAdmit,
+	"merge_tally": rowstore.TurnSweep, "drop_rates": rowstore.TurnSweep, "drop_windows": rowstore.TurnSweep,
 	"drop_wakes": rowstore.TurnAdmit, "group": rowstore.TurnAdmit, "hold": rowstore.TurnAdmit,
 }
 
@@ -144,6 +145,7 @@ func exercise(t *testing.T, s *rowstore.Store, pass func(time.Duration) error) {
 				dibs.NewJob{Queue: queue, Kind: "k", UniqueKey: fmt.Sprint(12 - i), UniqueUntil: []dibs.UniqueUntil{dibs.UntilClaimed, dibs.UntilFinished}[i%2]})
 		}
 		enqueue(dibs.NewJob{Queue: queue, Kind: "k", Priority: new(0), UniqueKey: "first", UniqueUntil: dibs.UntilFinished})
+		enqueue(dibs.NewJob{Queue: queue, Kind: "k", UniqueKey: "z", UniqueUntil: dibs.UntilFinished}, dibs.NewJob{Queue: queue, Kind: "k", UniqueKey: "a", UniqueUntil: dibs.UntilFinished})
 		jobs := claim(queue, 8)
 		_, err = s.Extend(ctx, []dibs.Lease{jobs[0].Lease(), jobs[1].Lease()}, time.Hour)
 		must(err)

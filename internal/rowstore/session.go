@@ -65,7 +65,9 @@ func (s *Session) exec(statement string, args ...any) (int64, error) {
 }
 
 // Exec is exec for the functions of Concurrent.
-func (s *Session) Exec(statement string, args ...any) (int64, error) { return s.exec(statement, args...) }
+func (s *Session) Exec(statement string, args ...any) (int64, error) {
+	return s.exec(statement, args...)
+}
 
 // each runs one statement of sql/ and calls f for each row.
 func (s *Session) each(statement string, f func(*sql.Rows) error, args ...any) error {

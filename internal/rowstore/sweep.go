@@ -71,6 +71,9 @@ func (s *Session) sweep() (w dibs.Swept, err error) {
 	if err := s.tick(); err != nil {
 		return w, err
 	}
+	if got, err := s.turn(TurnSweep, "", false); err != nil || !got {
+		return w, err
+	}
 	now, err := s.now()
 	if err != nil {
 		return w, err
