@@ -2,13 +2,11 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"fmt"
 	"strings"
 	"sync"
 
-	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
@@ -37,16 +35,16 @@ func (s *Store) Concurrent(ctx context.Context, turns *Turns) error {
 		}
 		s.sql.Statements[strings.TrimSuffix(e.Name(), ".sql")] = s.sql.named(withoutHeader(string(file)))
 	}
-	if err := s.OnWriter(ctx, s.sql.Statements.Get("tables")); err != nil {
+	if _, err := s.DB().ExecContext(ctx, s.sql.Statements.Get("tables")); err != nil {
 		return err
 	}
 	for name, pieces := range concurrentPieces {
 		for _, p := range pieces {
-			text := s.sql.Statements.Get(name)
-			if strings.Count(text, p.old) != 1 {
-				return fmt.Errorf("%s.sql has not one %q", name, p.old)
+			text, old := s.sql.Statements.Get(name), s.sql.named(p.old)
+			if strings.Count(text, old) != 1 {
+				return fmt.Errorf("%s.sql has not one %q", name, old)
 			}
-			s.sql.Statements[name] = strings.Replace(text, p.old, p.new, 1)
+			s.sql.Statements[name] = strings.Replace(text, old, s.sql.named(p.new), 1)
 		}
 	}
 	s.sql.Concurrent = turns.concurrent()
@@ -99,52 +97,4 @@ var concurrentPieces = map[string][]piece{
 	"admit":              {{"and gate = 1", "and gate = 1 and id not in (select id from dibs_locked)"}},
 	"repairable":         {{"where held > places and unclaimed > 0", "where held > places and unclaimed > 0 and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}, {"where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )", "where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )\n  and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}},
 	"due_queues":         {{"or exists (\n    select 1\n    from dibs_rate r", "or exists (\n    select 1\n    from dibs_wake w\n    where w.queue = asked.queue\n  )\n  or exists (\n    select 1\n    from dibs_rate r"}},
-}
-
-// AddStatement adds a statement of a test's own.
-func (s *Store) AddStatement(name, text string) { s.sql.Statements[name] = text }
-
-// Watched returns the calls of the store with each in a session of its own. begin is called before each, and before with the
-// name and the parameters of each statement, before it runs; exec runs a text in the same transaction: it stands for what
-// another has committed meanwhile.
-func (s *Store) Watched(ctx context.Context, begin func(), before func(name string, args []any, exec func(text string) error) error) *rowstore.Store {
-	names := map[string]string{}
-	for name, text := range s.sql.Statements {
-		names[text] = name
-	}
-	return rowstore.New(testEngine{engine{s}, func(_ *rowstore.Session, f func(*rowstore.Session) error) error {
-		begin()
-		tx := rowstore.NewSession(ctx, watched{s.writer.prepared, names, before}, &s.sql.Dialect)
-		if err := tx.Run(f); err != nil {
-			return err
-		}
-		return tx.WriteTally()
-	}}, &s.sql.Dialect)
-}
-
-type watched struct {
-	dibs.SQLTx
-	names  map[string]string
-	before func(name string, args []any, exec func(text string) error) error
-}
-
-func (w watched) meet(ctx context.Context, text string, args []any) error {
-	return w.before(w.names[text], args, func(text string) error {
-		_, err := w.SQLTx.ExecContext(ctx, text)
-		return err
-	})
-}
-
-func (w watched) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
-	if err := w.meet(ctx, text, args); err != nil {
-		return nil, err
-	}
-	return w.SQLTx.ExecContext(ctx, text, args...)
-}
-
-func (w watched) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	if err := w.meet(ctx, text, args); err != nil {
-		return nil, err
-	}
-	return w.SQLTx.QueryContext(ctx, text, args...)
 }

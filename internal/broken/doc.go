@@ -46,7 +46,7 @@ const rows = "../internal/rowstore/"
 
 // Variants lists all faults.
 func Variants() []Variant {
-	return slices.Concat(claimVariants, finishVariants, timeVariants, limitVariants, otherVariants)
+	return slices.Concat(claimVariants, finishVariants, timeVariants, limitVariants, otherVariants, concurrentVariants)
 }
 
 // apply returns the files that the edits change, by their paths in the store's folder.

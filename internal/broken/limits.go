@@ -11,7 +11,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "            coalesce(l.places, q.group_limit) - h.held + u.n\n        ), 0) as free", "            coalesce(l.places, q.group_limit) - h.held + u.n + 1\n        ), 0) as free"},
 			}},
 			{"sqlite", "TestStore/groups/one of a group runs at a time, in order", []Edit{
-				{rows + "group.go", "max(0, limit-running)", "max(0, limit-running) + 1"},
+				{rows + "group.go", "max(0, h.limit-h.running)", "max(0, h.limit-h.running) + 1"},
 			}},
 		},
 	},
@@ -45,7 +45,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "filter (where r.wanted = r.blocked)", "filter (where r.wanted and r.blocked)"},
 			}},
 			{"sqlite", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
-				{rows + "group.go", "if overtaken || started > places || loose > free {", "if overtaken {"},
+				{rows + "group.go", "if h.overtaken || h.started > most || h.loose > free {", "if h.overtaken {"},
 			}},
 		},
 	},

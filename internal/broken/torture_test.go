@@ -1,6 +1,7 @@
 package broken
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -48,6 +50,45 @@ func TestTortureFindsBrokenVariants(t *testing.T) {
 			}
 			t.Errorf("not found:\n%s", out)
 		})
+	}
+}
+
+// TestTortureInTheConcurrentMode runs dibs torture on SQLite with what internal/rowstore does where others write meanwhile.
+// It is built in by an overlay: only tests have that mode so far.
+func TestTortureInTheConcurrentMode(t *testing.T) {
+	needs.Night(t, "a minute of torture")
+	root := module(t)
+	dir := t.TempDir()
+	texts := map[string]string{}
+	for to, from := range map[string]string{"concurrent.go": "concurrent_export_test.go", "store.go": "store.go"} {
+		text, err := os.ReadFile(filepath.Join(root, "sqlite", from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.Join(root, "sqlite", to)] = string(text)
+	}
+	const opened = "\t\treturn nil, opening(path, err)\n\t}\n\treturn s, nil\n"
+	store := filepath.Join(root, "sqlite", "store.go")
+	if strings.Count(texts[store], opened) != 1 {
+		t.Fatalf("%s has not one end of Open", store)
+	}
+	texts[store] = strings.Replace(texts[store], opened, strings.Replace(opened, "return s, nil", "return s, s.Concurrent(ctx, &Turns{})", 1), 1)
+	list, err := overlay(dir, texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "dibs")
+	for _, command := range [][]string{
+		{"go", "build", "-overlay", list, "-o", binary, "./cmd/dibs"},
+		{binary, "torture", "--db", "sqlite:" + filepath.Join(dir, "jobs.db"), "--duration", cmp.Or(os.Getenv("DIBS_TORTURE"), "1m")},
+	} {
+		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+		cmd.Dir = root
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", command, err, out)
+		}
+		t.Logf("%s", out)
 	}
 }
 

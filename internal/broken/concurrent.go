@@ -1,0 +1,79 @@
+package broken
+
+// onlyTests says why the torture finds no fault of internal/rowstore's concurrent mode.
+const onlyTests = "only tests work in this mode so far"
+
+// Faults of what a database needs in which others write meanwhile, tried on SQLite.
+var concurrentVariants = []Variant{
+	{
+		Name:  "others-starts-first",
+		Fault: "An admission reads the starts of claims before it counts the places of groups.",
+		Harm:  "A job that starts in between is counted as neither, so that its group's rate lets one more start.",
+		Patches: []Patch{
+			{"sqlite", "TestAStartBesideAnAdmissionCounts/before group", []Edit{
+				{rows + "group.go", "\tfor g := range s.touched {\n\t\tq, err := s.queue(g.queue)", startsFirst + "\tfor g := range s.touched {\n\t\tq, err := s.queue(g.queue)"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+	{
+		Name:  "others-turn-ignored",
+		Fault: "A claim under a limit goes on without its turn.",
+		Harm:  "Two claims count the same running jobs, and more run than the limit allows.",
+		Patches: []Patch{
+			{"sqlite", "TestClaimsWithoutTheirTurnTakeNothing", []Edit{
+				{rows + "concurrent.go", "if err != nil || !got || now == nil", "if got = true; err != nil || !got || now == nil"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+	{
+		Name:  "others-old-settings",
+		Fault: "A claim goes by the settings that it read before it had its turn.",
+		Harm:  "More jobs run than a limit allows that was set just then.",
+		Patches: []Patch{
+			{"sqlite", "TestALimitThatIsSetBesideAClaimHolds", []Edit{
+				{rows + "concurrent.go", " || now.limited() != q.limited() {", " {"},
+				{rows + "concurrent.go", "\treturn now, nil\n", "\treturn q, nil\n"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+	{
+		Name:  "others-held-displaced",
+		Fault: "A job that another transaction holds is taken for one that has lost its place.",
+		Harm:  "More jobs of its group run than the limit allows.",
+		Patches: []Patch{
+			{"sqlite", "TestAJobThatIsHeldKeepsItsPlace/claimed=true", []Edit{
+				{rows + "group.go", "busy = out.started < h.started-most || out.loose < h.loose", "busy = false"},
+				{rows + "group.go", "h.started-out.started, h.loose-out.loose", "min(h.started, most), 0"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+	{
+		Name:  "others-key-unlocked",
+		Fault: "A unique key is looked at without its lock.",
+		Harm:  "Two jobs hold one key.",
+		Patches: []Patch{
+			{"sqlite", "TestLocksAreTakenInOneOrder", []Edit{
+				{rows + "enqueue.go", "if err := s.lockKeys(rows); err != nil {", "if err := s.lockKeys(nil); err != nil {"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+}
+
+const startsFirst = `	if between != nil {
+		for g := range s.touched {
+			q, err := s.queue(g.queue)
+			if err == nil {
+				err = between(s, q)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		between = nil
+	}
+`
