@@ -101,7 +101,7 @@ var below = map[string][]string{
 	"metrics":          {""},
 	"internal/qualify": nil,
 	"internal/session": {""},
-	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/rest", "internal/ticks", "internal/waits", "diagnosis", "footprint", "internal/qualify", "internal/session"},
+	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/rest", "internal/ticks", "internal/waits", "diagnosis", "footprint", "internal/qualify", "internal/session", "internal/settings"},
 	"internal/history": {""},
 	"storetest":        {"", "internal/checks", "internal/history", "internal/needs"},
 	"internal/wire":    {"", "internal/nesting"},
@@ -110,7 +110,8 @@ var below = map[string][]string{
 	"internal/page":    {"", "internal/checks", "internal/failures", "internal/why", "internal/wire", "internal/words"},
 	"server":           {"", "internal/checks", "internal/page", "internal/wire", "internal/words"},
 
-	"internal/rowstore": {"", "internal/bucket", "internal/checks", "internal/rest", "internal/ticks", "internal/waits"},
+	"internal/rowstore": {"", "internal/bucket", "internal/checks", "internal/rest", "internal/settings", "internal/ticks", "internal/waits"},
+	"internal/settings": {"", "internal/checks"},
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/settings"
 )
 
 // copyFrom is how many jobs a batch must have for COPY to be faster than arrays: COPY
@@ -81,7 +82,7 @@ func (s *Store) draw(ctx context.Context, b batch, c conn) (now time.Time, ids [
 		row:  func(scan func(...any) error) error { return scan(&now, &ids) },
 	})
 	if err == nil && ids == nil {
-		err = errStale
+		err = settings.ErrStale
 	}
 	return now, ids, err
 }

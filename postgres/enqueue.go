@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/settings"
 )
 
 // enqueueAndWake is Enqueue within the middleware.
@@ -71,7 +72,7 @@ func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit 
 	const rounds = 10
 	for range rounds {
 		b, err := s.newBatch(ctx, slices.Clone(rows), fit)
-		if errors.Is(err, errStale) { // a queue was forgotten just after it was found
+		if errors.Is(err, settings.ErrStale) { // a queue was forgotten just after it was found
 			continue
 		}
 		if err != nil {
@@ -84,7 +85,7 @@ func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit 
 			}
 			return out, b.queues, nil
 		}
-		if !errors.Is(err, errStale) {
+		if !errors.Is(err, settings.ErrStale) {
 			return nil, nil, classify("enqueue", err)
 		}
 		if err := s.refresh(ctx, b); err != nil {
@@ -117,9 +118,6 @@ type batch struct {
 	versions []int64
 }
 
-// errStale says that a queue's settings were not the newest.
-var errStale = errors.New("settings have changed")
-
 // newBatch makes queues that do not exist, and records the versions of the settings that it
 // has used.
 func (s *Store) newBatch(ctx context.Context, rows []checks.Row, fit bool) (b batch, err error) {
@@ -137,7 +135,7 @@ func (s *Store) newBatch(ctx context.Context, rows []checks.Row, fit bool) (b ba
 		q, ok := known[name]
 		if !ok || !q.grouped { // addQueues may have made it or marked it as grouped
 			if q, ok = s.queues.get(name); !ok {
-				return b, errStale
+				return b, settings.ErrStale
 			}
 		}
 		known[name] = q
@@ -245,7 +243,7 @@ func (s *Store) insertPlain(ctx context.Context, b batch, c conn, more ...step) 
 		return nil, err
 	}
 	if len(out) == 0 {
-		return nil, errStale
+		return nil, settings.ErrStale
 	}
 	return out, nil
 }

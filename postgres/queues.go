@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/bucket"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/settings"
 )
 
 // queueRow holds a queue's settings as this process last read them. Statements name the
@@ -208,48 +208,27 @@ func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue
 	return s.changeQueue(ctx, "change queue", name, f)
 }
 
-// settingRounds is how often a change of settings is made again because somebody else has
-// changed them meanwhile.
-const settingRounds = 200
-
 func (s *Store) changeQueue(ctx context.Context, op, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	if err := s.check(ctx, op); err != nil {
 		return dibs.Queue{}, err
 	}
-	if err := checks.Name("queue", name); err != nil {
-		return dibs.Queue{}, err
+	var old queueRow
+	var exists bool
+	q, err := settings.ChangeQueue(op, name, f, func() (_ dibs.Queue, err error) {
+		if old, exists, err = s.queue(ctx, name); !exists {
+			return dibs.DefaultSettings(name), err
+		}
+		return old.Queue, err
+	}, func(_, after dibs.Queue) error {
+		if !exists { // it is changed once it is there
+			return settings.OrStale(false, s.addQueues(ctx, []string{name}, []bool{false}))
+		}
+		return classify(op, settings.OrStale(s.writeQueue(ctx, after, old)))
+	})
+	if err == nil {
+		s.Wake(name)
 	}
-	if f == nil {
-		return dibs.Queue{}, checks.NoFunction()
-	}
-	for range settingRounds {
-		old, ok, err := s.queue(ctx, name)
-		if err != nil {
-			return dibs.Queue{}, err
-		}
-		if !ok {
-			old.Queue = dibs.DefaultSettings(name)
-		}
-		q, err := checks.Changed(old.Queue, f)
-		if err != nil {
-			return dibs.Queue{}, err
-		}
-		if !ok {
-			if err := s.addQueues(ctx, []string{name}, []bool{false}); err != nil {
-				return dibs.Queue{}, err
-			}
-			continue
-		}
-		done, err := s.writeQueue(ctx, q, old)
-		if err != nil {
-			return dibs.Queue{}, classify(op, err)
-		}
-		if done {
-			s.Wake(name)
-			return q, nil
-		}
-	}
-	return dibs.Queue{}, checks.Failed(op+" "+name, fmt.Errorf("its settings changed %d times meanwhile: %w", settingRounds, dibs.ErrUnavailable))
+	return q, err
 }
 
 // waitBriefly limits how long a change of limits waits for an admission under way.

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/bucket"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/settings"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -113,38 +113,24 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupC
 
 // ChangeGroup implements dibs.Admin.
 func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
-	if err := checks.Group(queue, group, dibs.GroupChange{}); err != nil {
-		return err
-	}
-	if f == nil {
-		return checks.NoFunction()
-	}
-	for range settingRounds {
-		list, err := s.Groups(ctx, queue)
-		if err != nil {
-			return err
-		}
-		old := checks.GroupOf(list, group)
-		c, err := checks.ChangedGroup(queue, old, f)
-		if err != nil {
-			return err
-		}
-		err = s.transact(ctx, "change group", func(t pgx.Tx) error {
+	read := func() ([]dibs.Group, error) { return s.Groups(ctx, queue) }
+	return settings.ChangeGroup(queue, group, f, read, func(old dibs.Group, c dibs.GroupChange) error {
+		err := s.transact(ctx, "change group", func(t pgx.Tx) error {
 			tx := onPgx(t, t.Conn().Config())
 			if err := tx.run(ctx, s.groupLock(queue)...); err != nil {
 				return err
 			}
 			list, err := s.groupsOn(ctx, tx, queue)
-			if err != nil || checks.GroupOf(list, group) != old {
-				return orStale(err)
+			if err := settings.OrStale(checks.GroupOf(list, group) == old, err); err != nil {
+				return err
 			}
 			return tx.run(ctx, slices.Concat(s.useGroups(queue, c), s.groupSteps(queue, group, c))...)
 		})
-		if !errors.Is(err, errStale) {
-			return classify("change group", s.groupChanged(ctx, queue, c, err))
+		if errors.Is(err, settings.ErrStale) {
+			return err
 		}
-	}
-	return checks.Failed("change group "+group, fmt.Errorf("its settings changed %d times meanwhile: %w", settingRounds, dibs.ErrUnavailable))
+		return classify("change group", s.groupChanged(ctx, queue, c, err))
+	})
 }
 
 // groupLock lets nobody else admit jobs or change groups of a queue until the transaction ends.

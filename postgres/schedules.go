@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/settings"
 	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
@@ -38,14 +38,14 @@ func (s *Store) readSchedules(ctx context.Context, c conn, names, whole []string
 func scanSchedule(scan func(...any) error, now *time.Time) (r scheduleRow, ok bool, err error) {
 	var name, owner pgtype.Text
 	var version, lastJob pgtype.Int8
-	var settings, payload, metadata []byte
+	var text, payload, metadata []byte
 	var paused pgtype.Bool
 	var since, next, lastTick pgtype.Timestamptz
-	err = scan(now, &name, &owner, &version, &settings, &payload, &metadata, &paused, &since, &next, &lastTick, &lastJob)
+	err = scan(now, &name, &owner, &version, &text, &payload, &metadata, &paused, &since, &next, &lastTick, &lastJob)
 	if *now = now.UTC(); err != nil || !name.Valid {
 		return r, false, err
 	}
-	s := ticks.Decode(name.String, settings, payload, metadata)
+	s := ticks.Decode(name.String, text, payload, metadata)
 	s.Owner, s.Paused = owner.String, paused.Bool
 	s.Since, s.Next, s.LastTick, s.LastJob = utc(since), utc(next), utc(lastTick), lastJob.Int64
 	return scheduleRow{Schedule: s, version: version.Int64}, true, nil
@@ -101,66 +101,44 @@ func (s *Store) scheduleOf(ctx context.Context, name string, queues []string) (s
 	return r, err
 }
 
-// scheduleRounds is how often a change is made again because somebody else, or a tick, has
-// changed the schedule meanwhile.
-const scheduleRounds = 200
-
-// changeSchedule has f make the new schedule out of the old one, which has the version 0 if
-// there is none, and stores it. An error of f is returned as it is.
-func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old scheduleRow) (dibs.Schedule, error)) (dibs.Schedule, error) {
+// changeSchedule has f make the new schedule out of the old one, which is nil if there is none, and stores it. An error
+// of f is returned as it is.
+func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (next dibs.Schedule, err error) {
 	if err := s.check(ctx, op); err != nil {
 		return dibs.Schedule{}, err
 	}
-	for range scheduleRounds {
-		old, now, err := s.schedule(ctx, name)
+	err = settings.Repeat(op+" "+name, "it", func() error {
+		row, now, err := s.schedule(ctx, name)
 		if err != nil {
-			return dibs.Schedule{}, classify(op, err)
+			return classify(op, err)
 		}
-		next, err := f(old)
-		if err == nil && old.version == 0 {
-			err = s.roomForSchedule(ctx)
+		var old *dibs.Schedule
+		if row.version > 0 {
+			old = &row.Schedule
 		}
+		if next, err = f(old); err != nil {
+			return err
+		}
+		next, err = ticks.Replace(next, old, now, func() ([]dibs.Schedule, error) { return s.Schedules(ctx) }, s.payloadLimit(ctx))
 		if err != nil {
-			return dibs.Schedule{}, err
+			return classifyInput(op, err)
 		}
-		var replaced *dibs.Schedule
-		if next.Owner = ""; old.version > 0 {
-			replaced, next.Owner = &old.Schedule, old.Owner
-		}
-		if next, err = ticks.Check(next, replaced, s.payloadLimit(ctx)); err != nil {
-			return dibs.Schedule{}, classifyInput(op, err)
-		}
-		if err := ticks.Place(&next, replaced, now); err != nil {
-			return dibs.Schedule{}, err
-		}
-		done, err := s.putSchedule(ctx, s.upkeep, &next, old.version)
-		if err != nil {
-			return dibs.Schedule{}, classify(op, err)
-		}
-		if done {
-			s.lookForTicks(ctx)
-			return next, nil
-		}
-	}
-	return dibs.Schedule{}, checks.Failed(op+" "+name, fmt.Errorf("it changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
-}
-
-// roomForSchedule refuses one schedule too many.
-func (s *Store) roomForSchedule(ctx context.Context) error {
-	all, err := s.Schedules(ctx)
+		return classify(op, settings.OrStale(s.putSchedule(ctx, s.upkeep, &next, row.version)))
+	})
 	if err != nil {
-		return err
+		return dibs.Schedule{}, err
 	}
-	return ticks.Room(all)
+	s.lookForTicks(ctx)
+	return next, nil
 }
 
 // putSchedule stores a schedule in place of the version old; done is false if there is
 // another one by now.
 func (s *Store) putSchedule(ctx context.Context, c conn, next *dibs.Schedule, old int64) (done bool, err error) {
-	settings, payload, metadata := ticks.Encode(next)
+	text, payload, metadata := ticks.Encode(next)
 	err = c.run(ctx, waitBriefly, step{
 		sql:  s.sql.get("set_schedule"),
-		args: []any{next.Name, old, next.Owner, settings, payload, metadata, next.Paused, next.Since, orNull(next.Next)},
+		args: []any{next.Name, old, next.Owner, text, payload, metadata, next.Paused, next.Since, orNull(next.Next)},
 		row: func(scan func(...any) error) error {
 			done = true
 			return scan(new(int64))
@@ -193,27 +171,21 @@ func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule, queues ...s
 	if err := checks.Name("schedule.name", next.Name); err != nil {
 		return dibs.Schedule{}, err
 	}
-	return s.changeSchedule(ctx, "set schedule", next.Name, func(old scheduleRow) (dibs.Schedule, error) {
-		if old.version == 0 {
-			return next, nil
-		}
-		return next, classify("set schedule", ticks.Replaceable(&old.Schedule, queues))
+	return s.changeSchedule(ctx, "set schedule", next.Name, func(old *dibs.Schedule) (dibs.Schedule, error) {
+		return next, classify("set schedule", ticks.Replaceable(old, queues))
 	})
 }
 
 // ChangeSchedule implements dibs.Schedules.
 func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule) error) (dibs.Schedule, error) {
-	if err := checks.Name("name", name); err != nil {
+	if err := ticks.Editable(name, f); err != nil {
 		return dibs.Schedule{}, err
 	}
-	if f == nil {
-		return dibs.Schedule{}, &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that changes the schedule"}
-	}
-	return s.changeSchedule(ctx, "change schedule", name, func(old scheduleRow) (dibs.Schedule, error) {
-		if old.version == 0 {
-			return old.Schedule, classify("change schedule", ticks.Unknown(name))
+	return s.changeSchedule(ctx, "change schedule", name, func(old *dibs.Schedule) (dibs.Schedule, error) {
+		if old == nil {
+			return dibs.Schedule{}, classify("change schedule", ticks.Unknown(name))
 		}
-		next := old.Schedule
+		next := *old
 		err := f(&next)
 		next.Name = name
 		return next, err
@@ -228,25 +200,18 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 	if err := ticks.Owner(owner); err != nil {
 		return err
 	}
-	for range scheduleRounds {
-		done, err := s.agree(ctx, owner, list)
-		if err != nil {
-			return classifyInput("set schedules", err)
-		}
-		if done {
-			s.lookForTicks(ctx)
-			return nil
-		}
+	err := settings.Repeat("set schedules", "they", func() error { return classifyInput("set schedules", s.agree(ctx, owner, list)) })
+	if err == nil {
+		s.lookForTicks(ctx)
 	}
-	return checks.Failed("set schedules", fmt.Errorf("they changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
+	return err
 }
 
-// agree makes an owner's schedules those of the list, in one transaction; done is false, and
-// nothing has changed, if somebody else has changed one meanwhile.
-func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) (done bool, err error) {
+// agree makes an owner's schedules those of the list, in one transaction.
+func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) error {
 	old, now, err := s.readSchedules(ctx, s.upkeep, nil, ticks.Names(list))
 	if err != nil {
-		return false, err
+		return err
 	}
 	all, versions := make([]dibs.Schedule, len(old)), map[string]int64{}
 	for i := range old {
@@ -254,30 +219,18 @@ func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) (
 	}
 	put, gone, err := ticks.Agree(owner, list, all, now, s.payloadLimit(ctx))
 	if err != nil {
-		return false, err
+		return err
 	}
 	slices.SortFunc(put, func(a, b dibs.Schedule) int { return cmp.Compare(a.Name, b.Name) }) // all lock in the same order
-	err = s.transact(ctx, "set schedules", func(t pgx.Tx) error {
+	return s.transact(ctx, "set schedules", func(t pgx.Tx) error {
 		c := onPgx(t, t.Conn().Config())
 		for i := range put {
-			if done, err := s.putSchedule(ctx, c, &put[i], versions[put[i].Name]); err != nil || !done {
-				return orStale(err)
+			if err := settings.OrStale(s.putSchedule(ctx, c, &put[i], versions[put[i].Name])); err != nil {
+				return err
 			}
 		}
 		return c.run(ctx, step{sql: s.sql.get("delete_schedules"), args: []any{gone, owner, nil}})
 	})
-	if errors.Is(err, errStale) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// orStale is err, or errStale if there is none.
-func orStale(err error) error {
-	if err != nil {
-		return err
-	}
-	return errStale
 }
 
 // DeleteSchedule implements dibs.Schedules.
@@ -288,7 +241,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 	if err := s.check(ctx, "delete schedule"); err != nil {
 		return err
 	}
-	for range scheduleRounds {
+	return settings.Repeat("delete schedule "+name, "it", func() error {
 		r, err := s.scheduleOf(ctx, name, queues)
 		if err != nil {
 			return classify("delete schedule", err)
@@ -301,11 +254,8 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 				return scan(new(string))
 			},
 		})
-		if err != nil || gone {
-			return classify("delete schedule", scheduleHeld(name, err))
-		}
-	}
-	return checks.Failed("delete schedule "+name, fmt.Errorf("it changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
+		return classify("delete schedule", settings.OrStale(gone, scheduleHeld(name, err)))
+	})
 }
 
 // RunSchedule implements dibs.Schedules.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/settings"
 )
 
 // uniqueInsert is an attempt to enqueue jobs some of which have unique keys.
@@ -42,7 +43,7 @@ func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enque
 		if err == nil && len(u.unanswered()) == 0 {
 			return u.out, point.release(ctx)
 		}
-		if err != nil && !errors.Is(err, errStale) {
+		if err != nil && !errors.Is(err, settings.ErrStale) {
 			point.leave(ctx)
 			return nil, err
 		}
@@ -204,7 +205,7 @@ func (u *uniqueInsert) insertAbsent(ctx context.Context, places []int) error {
 		},
 	})
 	if err == nil && !answered {
-		return errStale
+		return settings.ErrStale
 	}
 	return err
 }

@@ -275,9 +275,6 @@ func GroupOf(list []dibs.Group, name string) dibs.Group {
 	return dibs.Group{Name: name}
 }
 
-// NoFunction is the error of a call without the function that makes the change.
-func NoFunction() error { return invalid("f", "is nil; give the function that makes the change") }
-
 // GroupLimit checks a group's limit against its lowest allowed value.
 func GroupLimit(field string, n, least int) error {
 	if n < least || n > 1_000_000 {

@@ -3,11 +3,10 @@ package rowstore
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/settings"
 )
 
 // Queues lists queues by name with their settings: all, or those of the names that there are.
@@ -61,71 +60,30 @@ func (s *Session) putQueue(q dibs.Queue) (*queue, error) {
 
 // SetQueue changes the named settings and returns the result.
 func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	var after dibs.Queue
-	if err := checks.Name("queue", name); err != nil {
-		return after, err
-	}
-	err := s.write(ctx, "set queue", func(tx *Session) error {
+	return call(ctx, s, "set queue", checks.Name("queue", name), func(tx *Session) (after dibs.Queue, err error) {
 		before, err := tx.settings(name)
-		if err != nil {
-			return err
+		if err == nil {
+			after, err = checks.Changed(before, checks.Changer(c))
 		}
-		if after, err = checks.Changed(before, checks.Changer(c)); err != nil {
-			return err
+		if err == nil {
+			err = tx.setQueue(before, after)
 		}
-		return tx.setQueue(before, after)
+		return after, err
 	})
-	if err != nil {
-		return dibs.Queue{}, err
-	}
-	return after, nil
 }
 
 // ChangeQueue has f change a queue's settings: see dibs.Admin.
 func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
-	if err := checks.Name("queue", name); err != nil {
-		return dibs.Queue{}, err
-	}
-	if f == nil {
-		return dibs.Queue{}, checks.NoFunction()
-	}
-	for range settingRounds {
-		before, err := s.settings(ctx, name)
-		if err != nil {
-			return dibs.Queue{}, err
-		}
-		after, err := checks.Changed(before, f) // it may take long, or call the store: nothing is locked
-		if err != nil {
-			return dibs.Queue{}, err
-		}
-		err = s.write(ctx, "change queue", func(tx *Session) error {
+	read := func() (dibs.Queue, error) { return s.settings(ctx, name) }
+	return settings.ChangeQueue("change queue", name, f, read, func(before, after dibs.Queue) error {
+		return s.write(ctx, "change queue", func(tx *Session) error {
 			now, err := tx.settings(name)
-			if err == nil && now != before {
-				err = errSettingsChanged
-			}
-			if err != nil {
+			if err := settings.OrStale(now == before, err); err != nil {
 				return err
 			}
 			return tx.setQueue(before, after)
 		})
-		if err == nil {
-			return after, nil
-		}
-		if !errors.Is(err, errSettingsChanged) {
-			return dibs.Queue{}, err
-		}
-	}
-	return dibs.Queue{}, changedTooOften("change queue " + name)
-}
-
-// settingRounds is how often a change of settings is made again because somebody else has
-// changed them meanwhile.
-const settingRounds = 200
-
-var errSettingsChanged = errors.New("the settings have changed")
-
-func changedTooOften(op string) error {
-	return checks.Failed(op, fmt.Errorf("its settings changed %d times meanwhile: %w", settingRounds, dibs.ErrUnavailable))
+	})
 }
 
 // settings are a queue's settings, or those that it would be made with.

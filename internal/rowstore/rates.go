@@ -3,12 +3,12 @@ package rowstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/bucket"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/settings"
 )
 
 // pace is what a rate lets start, of a queue or a group. The zero pace lets everything start.
@@ -203,37 +203,16 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupC
 
 // ChangeGroup has f change the settings of one group: see dibs.Admin.
 func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
-	if err := checks.Group(queue, group, dibs.GroupChange{}); err != nil {
-		return err
-	}
-	if f == nil {
-		return checks.NoFunction()
-	}
-	for range settingRounds {
-		list, err := s.Groups(ctx, queue)
-		if err != nil {
-			return err
-		}
-		old := checks.GroupOf(list, group)
-		c, err := checks.ChangedGroup(queue, old, f) // it may take long, or call the store: nothing is locked
-		if err != nil {
-			return err
-		}
-		err = s.write(ctx, "change group", func(tx *Session) error {
+	read := func() ([]dibs.Group, error) { return s.Groups(ctx, queue) }
+	return settings.ChangeGroup(queue, group, f, read, func(old dibs.Group, c dibs.GroupChange) error {
+		return s.write(ctx, "change group", func(tx *Session) error {
 			now, err := tx.groupSettings(queue, group)
-			if err == nil && now != old {
-				err = errSettingsChanged
-			}
-			if err != nil {
+			if err := settings.OrStale(now == old, err); err != nil {
 				return err
 			}
 			return tx.changeGroup(queue, group, c)
 		})
-		if !errors.Is(err, errSettingsChanged) {
-			return err
-		}
-	}
-	return changedTooOften("change group " + group)
+	})
 }
 
 // groupSettings reads the settings of one group.

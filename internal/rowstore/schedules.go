@@ -3,13 +3,12 @@ package rowstore
 import (
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"reflect"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/settings"
 	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
@@ -31,15 +30,15 @@ func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule
 }
 
 func scanSchedule(rows *sql.Rows) (s dibs.Schedule, overlap bool, err error) {
-	var name, owner, settings string
+	var name, owner, text string
 	var payload, metadata []byte
 	var paused bool
 	var since, next, lastTick time.Time
 	var lastJob sql.NullInt64
-	if err := rows.Scan(&name, &owner, &settings, &payload, &metadata, &paused, clock{&since}, clock{&next}, clock{&lastTick}, &lastJob, &overlap); err != nil {
+	if err := rows.Scan(&name, &owner, &text, &payload, &metadata, &paused, clock{&since}, clock{&next}, clock{&lastTick}, &lastJob, &overlap); err != nil {
 		return s, false, err
 	}
-	s = ticks.Decode(name, []byte(settings), payload, metadata)
+	s = ticks.Decode(name, []byte(text), payload, metadata)
 	s.Owner, s.Paused, s.Since, s.Next, s.LastTick, s.LastJob = owner, paused, since, next, lastTick, lastJob.Int64
 	return s, overlap, nil
 }
@@ -75,53 +74,30 @@ func (s *Session) scheduleOf(name string, queues []string) (*dibs.Schedule, erro
 
 // changeSchedule has f make the new schedule out of the old one, which is nil if there is
 // none, and stores it.
-func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (after dibs.Schedule, err error) {
-	err = s.write(ctx, op, func(tx *Session) error {
+func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (dibs.Schedule, error) {
+	return call(ctx, s, op, nil, func(tx *Session) (after dibs.Schedule, err error) {
 		old, err := tx.scheduleNamed(name)
+		if err == nil {
+			after, err = f(old)
+		}
 		if err != nil {
-			return err
-		}
-		if after, err = f(old); err != nil {
-			return err
-		}
-		if old == nil {
-			if err := tx.roomForSchedule(); err != nil {
-				return err
-			}
-		}
-		if after, err = ticks.Check(after, old, tx.payloadLimitOf); err != nil {
-			return err
-		}
-		if after.Owner = ""; old != nil {
-			after.Owner = old.Owner
+			return after, err
 		}
 		now, err := tx.now()
 		if err != nil {
-			return err
+			return after, err
 		}
-		if err := ticks.Place(&after, old, fromMicro(now)); err != nil {
-			return err
+		after, err = ticks.Replace(after, old, fromMicro(now), func() ([]dibs.Schedule, error) { return tx.schedules(nil, nil) }, tx.payloadLimitOf)
+		if err == nil {
+			err = tx.putSchedule(&after)
 		}
-		return tx.putSchedule(&after)
+		return after, err
 	})
-	if err != nil {
-		return dibs.Schedule{}, err
-	}
-	return after, nil
-}
-
-// roomForSchedule refuses one schedule too many.
-func (s *Session) roomForSchedule() error {
-	all, err := s.schedules(nil, nil)
-	if err != nil {
-		return err
-	}
-	return ticks.Room(all)
 }
 
 func (s *Session) putSchedule(after *dibs.Schedule) error {
-	settings, payload, metadata := ticks.Encode(after)
-	_, err := s.exec("set_schedule", after.Name, after.Owner, settings, payload, metadata, after.Paused, after.Since.UnixMicro(), microOrNull(after.Next))
+	text, payload, metadata := ticks.Encode(after)
+	_, err := s.exec("set_schedule", after.Name, after.Owner, text, payload, metadata, after.Paused, after.Since.UnixMicro(), microOrNull(after.Next))
 	return err
 }
 
@@ -153,40 +129,26 @@ func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule, queues ...s
 }
 
 // ChangeSchedule has f change a schedule: see dibs.Schedules.
-func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule) error) (dibs.Schedule, error) {
-	if err := checks.Name("name", name); err != nil {
+func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule) error) (after dibs.Schedule, err error) {
+	if err := ticks.Editable(name, f); err != nil {
 		return dibs.Schedule{}, err
 	}
-	if f == nil {
-		return dibs.Schedule{}, &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that changes the schedule"}
-	}
-	for range scheduleRounds {
+	err = settings.Repeat("change schedule "+name, "it", func() error {
 		next, seen, err := s.schedule(ctx, name)
-		if err != nil {
-			return dibs.Schedule{}, err
+		if err == nil {
+			err = f(&next) // it may take long, or call the store: nothing is locked
 		}
-		if err := f(&next); err != nil { // it may take long, or call the store: nothing is locked
-			return dibs.Schedule{}, err
+		if err != nil {
+			return err
 		}
 		next.Name = name
-		after, err := s.changeSchedule(ctx, "change schedule", name, func(old *dibs.Schedule) (dibs.Schedule, error) {
-			if old == nil || !reflect.DeepEqual(*old, seen) {
-				return dibs.Schedule{}, errScheduleChanged
-			}
-			return next, nil
+		after, err = s.changeSchedule(ctx, "change schedule", name, func(old *dibs.Schedule) (dibs.Schedule, error) {
+			return next, settings.OrStale(old != nil && reflect.DeepEqual(*old, seen), nil)
 		})
-		if !errors.Is(err, errScheduleChanged) {
-			return after, err
-		}
-	}
-	return dibs.Schedule{}, checks.Failed("change schedule "+name, fmt.Errorf("it changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
+		return err
+	})
+	return after, err
 }
-
-// scheduleRounds is how often a change is made again because somebody else, or a tick, has
-// changed the schedule meanwhile.
-const scheduleRounds = 200
-
-var errScheduleChanged = errors.New("the schedule has changed")
 
 // schedule reads a schedule twice: the one may be changed, the other says what it was.
 func (s *Store) schedule(ctx context.Context, name string) (first, second dibs.Schedule, err error) {
@@ -252,26 +214,18 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 }
 
 // RunSchedule enqueues a schedule's job now: see dibs.Schedules.
-func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) (done dibs.Enqueued, err error) {
-	if err := checks.Name("name", name); err != nil {
-		return dibs.Enqueued{}, err
-	}
-	err = s.write(ctx, "run schedule", func(tx *Session) error {
+func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) (dibs.Enqueued, error) {
+	return call(ctx, s, "run schedule", checks.Name("name", name), func(tx *Session) (done dibs.Enqueued, err error) {
 		of, err := tx.scheduleOf(name, queues)
 		if err != nil {
-			return err
+			return done, err
 		}
 		out, err := tx.enqueueTicks(of, []time.Time{{}})
 		if err != nil {
-			return err
+			return done, err
 		}
-		done = out[0]
-		return nil
+		return out[0], nil
 	})
-	if err != nil {
-		return dibs.Enqueued{}, err
-	}
-	return done, nil
 }
 
 // NextTicks lists the next ticks of a schedule: see dibs.Schedules.

@@ -62,6 +62,22 @@ func (s *Store) write(ctx context.Context, op string, f func(*Session) error) er
 	return s.wrap(op, err)
 }
 
+// call runs f in a transaction, if the call's arguments are right, and returns what f has returned.
+func call[T any](ctx context.Context, s *Store, op string, arguments error, f func(*Session) (T, error)) (T, error) {
+	var none, out T
+	if arguments != nil {
+		return none, arguments
+	}
+	err := s.write(ctx, op, func(tx *Session) (err error) {
+		out, err = f(tx)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return out, nil
+}
+
 // read runs one statement that only reads.
 func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
 	if err := s.ready(ctx); err != nil {

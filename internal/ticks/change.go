@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
@@ -127,14 +126,6 @@ func Place(s, old *dibs.Schedule, now time.Time) error {
 		s.Next = spec.Next(now)
 	}
 	return err
-}
-
-// Room refuses a new schedule where there are as many as there may be.
-func Room(all []dibs.Schedule) error {
-	if len(all) < dibs.MaxSchedules {
-		return nil
-	}
-	return invalid("name", "would be one schedule too many: there are %d, the most that a database can have; delete some", len(all))
 }
 
 // Names are the names of schedules, without those that no schedule can have: Agree refuses these.
@@ -362,22 +353,4 @@ func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule) {
 		s.Spec, s.Payload, s.Metadata = unreadable+err.Error(), nil, nil
 	}
 	return s
-}
-
-// Of reports whether a schedule is of one of the queues; nil: of any.
-func Of(s *dibs.Schedule, queues []string) bool {
-	return queues == nil || slices.Contains(queues, s.Queue)
-}
-
-// Replaceable refuses to replace a schedule, if there is one, that is of none of the queues.
-func Replaceable(old *dibs.Schedule, queues []string) error {
-	if old == nil || Of(old, queues) {
-		return nil
-	}
-	return fmt.Errorf("%w in these queues: the name %.255q is taken by one of another queue", dibs.ErrUnknownSchedule, old.Name)
-}
-
-// Unknown is the error of calls that name a schedule that does not exist.
-func Unknown(name string) error {
-	return fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name)
 }

@@ -17,10 +17,10 @@ func TestAListMakesNotTooManySchedules(t *testing.T) {
 	for i := range old {
 		old[i] = dibs.Schedule{Name: fmt.Sprint("s", i), Queue: "q", Kind: "k", Spec: "@daily", Zone: "UTC", Owner: "others"}
 	}
-	if err := Room(old[1:]); err != nil {
+	if err := room(old[1:]); err != nil {
 		t.Error(err)
 	}
-	if err := Room(old); err == nil || !strings.Contains(err.Error(), "10000") {
+	if err := room(old); err == nil || !strings.Contains(err.Error(), "10000") {
 		t.Errorf("one more than %d: %v", len(old), err)
 	}
 	list := []dibs.Schedule{{Name: "new", Queue: "q", Kind: "k", Spec: "@daily"}}
