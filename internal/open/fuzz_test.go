@@ -15,19 +15,19 @@ import (
 func shownOf(u URL) []string {
 	shown := []string{u.String(), host(u), fmt.Sprintf("%#v", u)}
 	explained := func(ofPostgres, ofSQLite error) error { // only a URL that parses leads to an error of a database
-		t, err := parse(u, Options{})
+		t, err := find(u, Options{})
 		switch {
 		case err != nil:
 			return err
-		case t.sqlite != "":
+		case t.file:
 			return Explain(u, ofSQLite)
 		}
 		return Explain(u, ofPostgres)
 	}
 	for _, call := range []func() error{
 		func() error { _, _, err := Place(u); return err },
-		func() error { _, err := parse(u, Options{Schema: "s"}); return err },
-		func() error { _, err := parse(u, Options{Prefix: "p"}); return err },
+		func() error { _, err := find(u, Options{Schema: "s"}); return err },
+		func() error { _, err := find(u, Options{Prefix: "p"}); return err },
 		func() error { _, err := u.BehindPooler(); return err },
 		func() error { return explained(pgError("28P01"), sqliteError(sqliteCantOpen)) },
 		func() error { return explained(pgError("3D000"), sqliteError(sqliteNotADB)) },

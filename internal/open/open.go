@@ -3,15 +3,11 @@
 package open
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"io/fs"
-	"net/url"
-	"os"
+	"database/sql"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/dibs-queue/dibs"
@@ -49,169 +45,124 @@ type Options struct {
 // It creates the schema in a SQLite file that has no tables at all; elsewhere, Migrate does.
 // Errors are of type [*Error] if package open knows what to do about them.
 func Database(ctx context.Context, u URL, o Options) (dibs.Database, error) {
-	t, err := parse(u, o)
+	t, err := find(u, o)
 	if err != nil {
 		return nil, err
 	}
-	db, err := t.open(ctx, o)
+	db, err := t.open(ctx, t.place, o)
+	return db, Explain(u, err)
+}
+
+// SQL opens the database at u with database/sql, whether or not it has tables of dibs. A
+// SQLite file must exist.
+func SQL(ctx context.Context, u URL, o Options) (*sql.DB, error) {
+	t, err := find(u, o)
+	if err != nil {
+		return nil, err
+	}
+	db, err := t.sql(ctx, t.place, o)
 	return db, Explain(u, err)
 }
 
 // Migrate brings the schema of the database at u up to this version.
 func Migrate(ctx context.Context, u URL, o Options) error {
-	t, err := parse(u, o)
+	t, err := find(u, o)
 	if err != nil {
 		return err
 	}
-	if t.sqlite == "" {
-		return Explain(u, migratePostgres(ctx, t.postgres, o))
-	}
-	if err := checkFile(t.sqlite, false); err != nil {
-		return err
-	}
-	return Explain(u, migrateSQLite(ctx, t.sqlite, o))
+	return Explain(u, t.migrate(ctx, t.place, o))
 }
 
 // Migrations is the SQL that Migrate would run on an empty database at u. It
 // does not connect.
 func Migrations(u URL, o Options) (string, error) {
-	t, err := parse(u, o)
+	t, err := find(u, o)
 	if err != nil {
 		return "", err
 	}
-	if t.sqlite != "" {
-		return migrationsSQLite(o)
-	}
-	return migrationsPostgres(o)
+	return t.migrations(o)
 }
 
-// Place returns the path of the SQLite file that u names, whose folder exists, or the URL
-// of its PostgreSQL database, with a connect_timeout. It does not connect.
+// Remove drops the schema of the options, or on SQLite the tables and views of their prefix.
+// It reports whether the SQLite file is then empty.
+func Remove(ctx context.Context, u URL, o Options) (empty bool, err error) {
+	t, err := find(u, o)
+	if err != nil {
+		return false, err
+	}
+	return t.remove(ctx, t.place, o)
+}
+
+// Place returns the path of the file that u names, whose folder exists, or the URL
+// of its server's database, with a connect_timeout. It does not connect.
 func Place(u URL) (path, server string, err error) {
-	t, err := parse(u, Options{})
-	if err == nil && t.sqlite != "" {
-		err = checkFile(t.sqlite, false)
-	}
-	return t.sqlite, t.postgres, err
-}
-
-// target is a parsed URL: one of the two fields is set.
-type target struct {
-	sqlite   string // path of the file
-	postgres string // the URL as pgx takes it
-}
-
-func (t target) open(ctx context.Context, o Options) (dibs.Database, error) {
-	if t.sqlite == "" {
-		return openPostgres(ctx, WithDefaults(t.postgres, o), o)
-	}
-	if err := checkFile(t.sqlite, o.Existing); err != nil {
-		return nil, err
-	}
-	db, err := openSQLite(ctx, t.sqlite, o)
-	if o.Existing && lacksTables(err) {
-		return nil, &Error{
-			Problem: "there are no tables of dibs in " + t.sqlite,
-			Next:    "'dibs migrate' makes them; to work on a table of your own, give --table MAPPING",
-			Err:     err,
-		}
-	}
-	return db, err
-}
-
-func parse(u URL, o Options) (target, error) {
-	if path, ok := sqlitePath(u); ok {
-		return parseSQLite(path, o)
-	}
-	scheme, _, _ := strings.Cut(string(u), ":")
-	if scheme != "postgres" && scheme != "postgresql" {
-		return target{}, unknown(u)
-	}
-	if o.Prefix != "" {
-		return target{}, &Error{
-			Problem: "--prefix is for SQLite",
-			Next:    "on PostgreSQL, name the schema with --schema",
-			Err:     dibs.ErrInvalid,
-		}
-	}
-	server, err := serverURL(u)
-	if err != nil {
-		return target{}, &Error{
-			Problem: "the PostgreSQL URL cannot be read: " + err.Error(),
-			Next:    "write postgres://USER:PASSWORD@HOST:5432/NAME, with special characters of the password as %XX",
-			Err:     dibs.ErrInvalid,
-		}
-	}
-	// Without a timeout, a server that does not answer blocks for minutes.
-	addParam(server, "connect_timeout", "10")
-	return target{postgres: server.String()}, nil
-}
-
-// WithDefaults adds the options Program and Conns to a PostgreSQL URL that does not set
-// them itself.
-func WithDefaults(rawURL string, o Options) string {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return rawURL
-	}
-	if o.Program != "" && os.Getenv("PGAPPNAME") == "" {
-		addParam(u, "application_name", o.Program)
-	}
-	if o.Conns > 0 {
-		addParam(u, "pool_max_conns", strconv.Itoa(o.Conns))
-	}
-	return u.String()
-}
-
-func sqlitePath(u URL) (string, bool) {
-	path, named := strings.CutPrefix(string(u), "sqlite:")
-	path = strings.TrimPrefix(path, "//")
-	if likeServer(path, named) {
-		return "", false
-	}
-	if named {
-		return path, true
-	}
-	switch filepath.Ext(path) {
-	case ".db", ".sqlite", ".sqlite3":
-		return string(u), !strings.Contains(string(u), "://")
-	}
-	return "", false
-}
-
-func parseSQLite(path string, o Options) (target, error) {
+	t, err := find(u, Options{})
 	switch {
-	case o.Schema != "":
-		return target{}, &Error{
-			Problem: "--schema is for PostgreSQL",
-			Next:    "on SQLite, choose the prefix of the tables' names with --prefix",
-			Err:     dibs.ErrInvalid,
-		}
-	case path == "" || strings.HasPrefix(path, ":memory:"):
-		return target{}, &Error{
-			Problem: "the SQLite URL names no file",
-			Next:    "write sqlite:PATH, such as " + string(Default),
-			Err:     dibs.ErrInvalid,
-		}
-	case likeParameters(path):
-		name, _, _ := strings.Cut(path, "?") // the part after it may be a secret
-		return target{}, &Error{
-			Problem: "a SQLite URL takes no parameters, and there is no file with a ? in its name: " + name,
-			Next:    "leave out the ? and what follows; if the name is meant so, make the empty file first",
-			Err:     dibs.ErrInvalid,
-		}
+	case err != nil:
+		return "", "", err
+	case t.file:
+		return t.place, "", checkFile(t.place, false)
 	}
-	return target{sqlite: path}, nil
+	return "", t.place, nil
 }
 
-// likeParameters reports whether a path seems to end in parameters, such as ?mode=ro, and
-// no file of that name exists.
-func likeParameters(path string) bool {
-	if !strings.Contains(filepath.Base(path), "?") {
-		return false
+// Absolute returns a URL that names the same database from any folder.
+func Absolute(u URL) URL {
+	path, ok := sqlitePath(u)
+	if !ok {
+		return u
 	}
-	_, err := os.Stat(path)
-	return err != nil
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return URL("sqlite:" + path)
+}
+
+// Passing reports whether a server refused a connection for a reason that passes by itself: it has no free connection, or
+// is starting up or shutting down.
+func Passing(err error) bool {
+	return slices.ContainsFunc(databases(), func(d *database) bool { return d.passing != nil && d.passing(err) })
+}
+
+// Away reports whether no server answers. It may be so while one is being started.
+func Away(err error) bool {
+	return slices.ContainsFunc(databases(), func(d *database) bool { return d.away != nil && d.away(err) })
+}
+
+// database is a kind of database. A place, which find makes of a URL, is a file's path or a URL as the driver takes it.
+type database struct {
+	file  bool             // a place is a file's path
+	names func(u URL) bool // whether u names such a database
+	find  func(u URL, o Options) (place string, err error)
+	open  func(ctx context.Context, place string, o Options) (dibs.Database, error)
+	sql   func(ctx context.Context, place string, o Options) (*sql.DB, error)
+
+	migrate    func(ctx context.Context, place string, o Options) error
+	migrations func(o Options) (string, error)
+	remove     func(ctx context.Context, place string, o Options) (empty bool, err error)
+
+	explain func(u URL, err error) *Error // nil: it does not know the error
+	passing func(err error) bool          // see Passing; nil: no error passes by itself
+	away    func(err error) bool          // see Away; nil: it has no server
+}
+
+// databases are all kinds. Of those that a URL could name, it is the first.
+func databases() []*database { return []*database{&sqliteFiles, &postgresServers} }
+
+// target is a database that a URL names.
+type target struct {
+	*database
+	place string
+}
+
+func find(u URL, o Options) (target, error) {
+	for _, d := range databases() {
+		if d.names(u) {
+			place, err := d.find(u, o)
+			return target{d, place}, err
+		}
+	}
+	return target{}, unknown(u)
 }
 
 var (
@@ -238,56 +189,4 @@ func unknown(u URL) error {
 		Next:    "use sqlite:PATH or postgres://USER@HOST/NAME in --db or $DIBS_DB",
 		Err:     dibs.ErrInvalid,
 	}
-}
-
-// checkFile explains problems for which SQLite only says "unable to open database file".
-func checkFile(path string, existing bool) error {
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && info.IsDir():
-		return &Error{
-			Problem: path + " is a directory",
-			Next:    "name a file in it, such as sqlite:" + filepath.Join(path, "dibs.db"),
-			Err:     dibs.ErrInvalid,
-		}
-	case err == nil && !info.Mode().IsRegular(): // opening a named pipe would wait for its other end
-		return &Error{
-			Problem: path + " is a named pipe, a socket or a device",
-			Next:    "name a file with --db or $DIBS_DB",
-			Err:     dibs.ErrInvalid,
-		}
-	case errors.Is(err, fs.ErrNotExist) && existing:
-		return &Error{
-			Problem: "there is no database file " + path,
-			Next:    "name another with --db or $DIBS_DB, or make it with 'dibs migrate'",
-			Err:     dibs.ErrSchema,
-		}
-	case errors.Is(err, fs.ErrNotExist):
-		dir, _ := filepath.Split(path) // filepath.Dir would drop x/.. without looking
-		return checkFolder(cmp.Or(dir, "."))
-	}
-	return nil
-}
-
-func checkFolder(dir string) error {
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return &Error{
-			Problem: "there is no folder " + strings.TrimSuffix(dir, string(filepath.Separator)),
-			Next:    "make it first, or name another file with --db or $DIBS_DB",
-			Err:     dibs.ErrInvalid,
-		}
-	}
-	return nil
-}
-
-// Absolute returns a URL that names the same database from any folder.
-func Absolute(u URL) URL {
-	path, ok := sqlitePath(u)
-	if !ok {
-		return u
-	}
-	if abs, err := filepath.Abs(path); err == nil {
-		path = abs
-	}
-	return URL("sqlite:" + path)
 }
