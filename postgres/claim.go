@@ -131,7 +131,7 @@ func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c c
 		old := q.version
 		if q, ok, err = s.queue(ctx, r.Queue); err == nil && ok && q.version == old {
 			// Nothing has changed: another claimer has the turn in a queue with a limit.
-			s.bell.ringLater(q.Name, s.queues.lanesOf(q.Name).waitForTurn())
+			s.bell.WakeAfter(q.Name, s.queues.lanesOf(q.Name).waitForTurn())
 			return nil, nil
 		}
 	}
@@ -167,9 +167,9 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 	}
 	if len(jobs) > 0 {
 		lanes.jobsClaimed()
-		s.bell.fruitful(q.Name)
+		s.bell.Fruitful(q.Name)
 		if s.o.Pooler { // without LISTEN, look again soon: where jobs came, more may come
-			s.bell.ringLater(q.Name, reclaimPause)
+			s.bell.WakeAfter(q.Name, reclaimPause)
 		}
 	}
 	sortJobs(jobs, q.Order)
@@ -181,10 +181,10 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 func (s *Store) claimUnmarked(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
 	began := time.Now()
 	if r.Again && !c.inTx {
-		left, woken := s.rests.Left(q.Name, r.Kinds, began, s.bell.lastRung(q.Name))
+		left, woken := s.rests.Left(q.Name, r.Kinds, began, s.bell.LastWoken(q.Name))
 		if left > 0 {
 			if woken {
-				s.bell.ringLater(q.Name, left)
+				s.bell.WakeAfter(q.Name, left)
 			}
 			if steps := c.clockSteps(s); len(steps) > 0 {
 				err = c.run(ctx, steps...)
@@ -272,7 +272,7 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	}
 	switch lanes := s.queues.lanesOf(q.Name); {
 	case turn == "busy" && len(got.jobs) < r.N: // the process in its turn may free more places than it fills
-		s.bell.ringLater(q.Name, lanes.waitForTurn())
+		s.bell.WakeAfter(q.Name, lanes.waitForTurn())
 	case got.upToDate:
 		lanes.turnHeld()
 	}

@@ -216,7 +216,7 @@ func (s *Store) insertAndWake(ctx context.Context, b batch) ([]dibs.Enqueued, er
 		return nil, err
 	}
 	for _, q := range b.queues {
-		s.bell.ring(q)
+		s.bell.Wake(q)
 		if !told {
 			s.bell.notify(q)
 		}

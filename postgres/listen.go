@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
 // SetLog sets the log in which the store says that the connection that listens for wake-ups was lost, and that there is a
@@ -65,7 +67,7 @@ func (b *bell) listenOnce(ctx context.Context, listens func()) error {
 		return err
 	}
 	listens()
-	b.ringAll()
+	b.Wake(b.Queues()...) // some NOTIFY may have come while none listened
 	for {
 		n, err := b.next(ctx, conn)
 		if err != nil {
@@ -74,16 +76,16 @@ func (b *bell) listenOnce(ctx context.Context, listens func()) error {
 		// This process' workers are awake already: another wakeup would cost an empty claim.
 		from, queue, _ := strings.Cut(n.Payload, " ")
 		if from == fromNewQueue {
-			b.hear(allQueues, func() { b.addNewQueues(ctx) })
+			b.Hear(wakeups.All, func() { b.addNewQueues(ctx) })
 		}
 		switch {
 		case from == b.name:
-		case queue == allQueues:
-			for _, q := range b.listened() {
-				b.hear(q, func() { b.ring(q) })
+		case queue == wakeups.All:
+			for _, q := range b.Queues() {
+				b.Hear(q, func() { b.Wake(q) })
 			}
 		default:
-			b.hear(queue, func() { b.ring(queue) })
+			b.Hear(queue, func() { b.Wake(queue) })
 		}
 	}
 }

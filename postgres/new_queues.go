@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"slices"
+
+	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
 // newQueues are queues into which the functions of the schema have enqueued, and which have no
@@ -37,9 +39,9 @@ func (n *newQueues) make(ctx context.Context, s *Store) error {
 	if err := s.upkeep.run(ctx, step{sql: s.sql.get("drop_new"), args: []any{n.names}}); err != nil {
 		return classify("add queue", err)
 	}
-	s.bell.fruitful(allQueues)
+	s.bell.Fruitful(wakeups.All)
 	for _, name := range n.names {
-		s.bell.ring(name)
+		s.bell.Wake(name)
 	}
 	return nil
 }
@@ -47,7 +49,7 @@ func (n *newQueues) make(ctx context.Context, s *Store) error {
 // addNewQueues finds and makes new queues.
 func (s *Store) addNewQueues(ctx context.Context) error {
 	var n newQueues
-	if err := s.upkeep.run(ctx, n.step(s, allQueues)); err != nil {
+	if err := s.upkeep.run(ctx, n.step(s, wakeups.All)); err != nil {
 		return classify("add queue", err)
 	}
 	return n.make(ctx, s)

@@ -87,17 +87,10 @@ const (
 // ringAfter has a queue claimed from again when its rates let jobs start of which this claim
 // got too few. If the queue's rate cut the claim short, jobs may start by now.
 func (s *Store) ringAfter(queue string, p paced, got, wanted int) {
-	if got < wanted && (p.held > 0 || got >= p.free) && p.held <= farRing {
-		s.bell.ringLater(queue, max(p.held, nearRing))
+	if got < wanted && (p.held > 0 || got >= p.free) {
+		s.bell.WakeHeld(queue, p.held)
 	}
 }
-
-// A claim of jobs held up by a rate is made again when they may start: within farRing, since
-// workers poll more often than that, and nearRing apart, since claims take many jobs at once.
-const (
-	nearRing = 3 * time.Millisecond
-	farRing  = 2 * time.Second
-)
 
 // SetGroup implements dibs.Admin.
 func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {

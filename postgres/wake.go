@@ -5,13 +5,12 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
 // bell tells waiting workers of this process, and through NOTIFY those of others, that a
@@ -27,10 +26,9 @@ type bell struct {
 	log        *slog.Logger  // nil: slog.Default()
 	signOfLife time.Duration // how long the listener waits for a notification before it asks whether the server is there
 
+	wakeups.Listeners // of this process
+
 	mu             sync.Mutex
-	listeners      map[string]map[chan struct{}]bool // channels of Wakeups, by queue
-	rungAt         map[string]time.Time              // when they were last woken
-	heard          map[string]*hearing               // what notifications have brought, by queue
 	listening      bool
 	ringing        bool                 // the notifier goroutine runs
 	pending        map[string]bool      // queues to notify
@@ -52,15 +50,14 @@ const (
 	reclaimPause   = 5 * time.Millisecond // when to claim again without LISTEN, or after another's turn
 )
 
-// allQueues stands for all queues in a NOTIFY; no queue has this name.
-const allQueues = ""
-
 // fromNewQueue begins a NOTIFY of the functions of the schema for a queue that has no settings
 // yet, or does not say that it has groups.
 const fromNewQueue = "new"
 
 func newBell(s *Store) *bell {
-	return &bell{s: s, name: rand.Text(), signOfLife: signOfLife, listeners: map[string]map[chan struct{}]bool{}, rungAt: map[string]time.Time{}, heard: map[string]*hearing{}, pending: map[string]bool{}, roomNotifiedAt: map[string]time.Time{}}
+	b := &bell{s: s, name: rand.Text(), signOfLife: signOfLife, pending: map[string]bool{}, roomNotifiedAt: map[string]time.Time{}}
+	b.Added = b.startListening
+	return b
 }
 
 // Wake implements dibs.Database.
@@ -69,7 +66,7 @@ func (s *Store) Wake(queue string) {
 		return
 	}
 	queue = cmp.Or(queue, dibs.DefaultQueue)
-	s.bell.ring(queue)
+	s.bell.Listeners.Wake(queue)
 	s.bell.notify(queue)
 }
 
@@ -79,51 +76,17 @@ func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 		return nil, func() {} // the next call of a method that can fail says so
 	}
 	s.tends.Store(true)
-	b, ear := s.bell, make(chan struct{}, 1)
-	queue = cmp.Or(queue, dibs.DefaultQueue)
+	return s.bell.Add(queue)
+}
+
+// startListening has other processes wake this one, unless they do so.
+func (b *bell) startListening() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.listeners[queue] == nil {
-		b.listeners[queue] = map[chan struct{}]bool{}
-	}
-	b.listeners[queue][ear] = true
-	if !b.listening && !s.o.Pooler && s.closed.Err() == nil {
+	if !b.listening && !b.s.o.Pooler && b.s.closed.Err() == nil {
 		b.listening = true
-		s.goroutines.Go(b.listen)
+		b.s.goroutines.Go(b.listen)
 	}
-	return ear, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.listeners[queue], ear)
-		if len(b.listeners[queue]) == 0 { // programs may wait for any number of queues, one after the other
-			delete(b.listeners, queue)
-			delete(b.rungAt, queue)
-			delete(b.heard, queue)
-		}
-	}
-}
-
-// ring wakes this process.
-func (b *bell) ring(queue string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	ears := b.listeners[queue]
-	if len(ears) > 0 {
-		b.rungAt[queue] = time.Now()
-	}
-	for ear := range ears {
-		select {
-		case ear <- struct{}{}:
-		default: // it has not taken the last signal yet
-		}
-	}
-}
-
-// lastRung is when the queue's listeners were last woken.
-func (b *bell) lastRung(queue string) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.rungAt[queue]
 }
 
 // notify wakes other processes soon.
@@ -143,7 +106,7 @@ func (b *bell) notify(queue string) {
 // madeRoom wakes workers for the room that finished jobs have left. Those of this process
 // fill it at once; other processes are notified less often than for new jobs.
 func (b *bell) madeRoom(queue string) {
-	b.ring(queue)
+	b.Wake(queue)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, last := time.Now(), b.roomNotifiedAt[queue]
@@ -161,11 +124,6 @@ func (b *bell) madeRoom(queue string) {
 			b.sendNotify([]string{queue})
 		}
 	})
-}
-
-// ringLater wakes this process' workers after a time.
-func (b *bell) ringLater(queue string, after time.Duration) {
-	time.AfterFunc(after, func() { b.ring(queue) })
 }
 
 // send notifies the pending queues until none is left.
@@ -212,7 +170,7 @@ func (b *bell) lockKey() int64 { return lockKey(b.s.o.schema(), "tell") }
 // named lists the queues that a NOTIFY names.
 func named(queues []string) []string {
 	if len(queues) > maxNamedQueues {
-		return []string{allQueues}
+		return []string{wakeups.All}
 	}
 	return queues
 }
@@ -247,18 +205,4 @@ func (b *bell) addNewQueues(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
 	_ = b.s.addNewQueues(ctx)
-}
-
-// ringAll wakes the workers of all queues: some NOTIFY may have come while none listened.
-func (b *bell) ringAll() {
-	for _, q := range b.listened() {
-		b.ring(q)
-	}
-}
-
-// listened lists the queues that somebody listens to.
-func (b *bell) listened() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Collect(maps.Keys(b.listeners))
 }

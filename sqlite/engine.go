@@ -3,10 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/rowstore"
+	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
 // engine is what internal/rowstore needs of a store.
@@ -25,11 +25,7 @@ func (e engine) Read(ctx context.Context, statement string, each func(*sql.Rows)
 
 func (e engine) Classify(err error) error { return classify(err) }
 
-func (e engine) Wake(queues []string) { e.store.wakeups.broadcast(queues) }
-
-func (e engine) WakeLater(queue string, after time.Duration) { e.store.wakeups.wakeLater(queue, after) }
-
-func (e engine) LastWoken(queue string) time.Time { return e.store.wakeups.lastRung(queue) }
+func (e engine) Listeners() *wakeups.Listeners { return &e.store.wakeups.Listeners }
 
 // insert runs an insert of jobs, and returns the id of the last one. One statement draws its ids in a row.
 func insert(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last int64, err error) {

@@ -72,7 +72,7 @@ type Store struct {
 	readers    *sql.DB
 	callerPool *sql.DB
 	turn       *turn
-	wakeups    *wakeups
+	wakeups    *watcher
 	timer      *ticks.Timer                                 // set to the next tick of a schedule, while somebody listens
 	batches    atomic.Pointer[func(call string, calls int)] // of ObserveBatches; nil: nobody wants to know
 	closing    sync.Once

@@ -1,15 +1,16 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 	"github.com/dibs-queue/dibs/internal/ticks"
+	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
 // While a worker waits, the store looks for other processes' commits every lookEach, and
@@ -27,32 +28,24 @@ const (
 
 // Wakeups returns a channel that receives when the queue may have new work.
 func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
-	if queue == "" {
-		queue = dibs.DefaultQueue
-	}
 	if s == nil || s.wakeups == nil {
 		return nil, func() {} // the next call of a method that can fail says so
 	}
-	return s.wakeups.listen(queue)
+	return s.wakeups.Add(queue)
 }
 
 // Wake tells waiting workers of this process that the queue may have new work; those
 // of other processes see the commit by themselves.
 func (s *Store) Wake(queue string) {
-	if queue == "" {
-		queue = dibs.DefaultQueue
-	}
 	if s != nil && s.wakeups != nil {
-		s.wakeups.broadcast([]string{queue})
+		s.wakeups.Wake(cmp.Or(queue, dibs.DefaultQueue))
 	}
 }
 
-// wakeups wakes listeners at once after this process' enqueues, and after other processes'
+// watcher wakes listeners at once after this process' enqueues, and after other processes'
 // commits when it next looks.
-type wakeups struct {
-	mu        sync.Mutex
-	listeners map[string]map[chan struct{}]bool
-	rungAt    map[string]time.Time // when the listeners of a queue were last woken
+type watcher struct {
+	wakeups.Listeners
 
 	timer         *ticks.Timer // set to the next tick of a schedule
 	readers       *sql.DB
@@ -66,17 +59,22 @@ type wakeups struct {
 	stopped       chan struct{}
 }
 
-func startWakeups(readers *sql.DB, text *statements, timer *ticks.Timer) *wakeups {
-	w := &wakeups{
-		listeners: make(map[string]map[chan struct{}]bool), rungAt: make(map[string]time.Time), timer: timer,
-		readers: readers, text: text, listenerAdded: make(chan struct{}, 1), stopped: make(chan struct{}),
+func startWakeups(readers *sql.DB, text *statements, timer *ticks.Timer) *watcher {
+	w := &watcher{
+		timer: timer, readers: readers, text: text, listenerAdded: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.Added = func() {
+		select {
+		case w.listenerAdded <- struct{}{}:
+		default:
+		}
+	}
 	go w.loop()
 	return w
 }
 
-func (w *wakeups) close() {
+func (w *watcher) close() {
 	w.cancel()
 	<-w.stopped
 	if w.conn != nil {
@@ -84,84 +82,13 @@ func (w *wakeups) close() {
 	}
 }
 
-func (w *wakeups) listen(queue string) (<-chan struct{}, func()) {
-	c := make(chan struct{}, 1)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.listeners[queue] == nil {
-		w.listeners[queue] = make(map[chan struct{}]bool)
-	}
-	w.listeners[queue][c] = true
-	select {
-	case w.listenerAdded <- struct{}{}:
-	default:
-	}
-	return c, func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		delete(w.listeners[queue], c)
-		if len(w.listeners[queue]) == 0 {
-			delete(w.listeners, queue)
-			delete(w.rungAt, queue)
-		}
-	}
-}
-
-func (w *wakeups) broadcast(queues []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, q := range queues {
-		if len(w.listeners[q]) > 0 {
-			w.rungAt[q] = time.Now()
-		}
-		for c := range w.listeners[q] {
-			select {
-			case c <- struct{}{}:
-			default: // it has not taken the last wakeup yet
-			}
-		}
-	}
-}
-
-// lastRung is when the queue's listeners were last woken.
-func (w *wakeups) lastRung(queue string) time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rungAt[queue]
-}
-
-// A claim of jobs held up by a rate is made again when they may start: within farWake, since
-// workers poll more often than that, and nearWake apart, since claims take many jobs at once.
-const (
-	nearWake = 3 * time.Millisecond
-	farWake  = 2 * time.Second
-)
-
-// wakeLater wakes the queue's listeners after a time.
-func (w *wakeups) wakeLater(queue string, after time.Duration) {
-	if after <= farWake {
-		time.AfterFunc(max(after, nearWake), func() { w.broadcast([]string{queue}) })
-	}
-}
-
-// listenedQueues lists the queues that have listeners.
-func (w *wakeups) listenedQueues() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	queues := make([]string, 0, len(w.listeners))
-	for q := range w.listeners {
-		queues = append(queues, q)
-	}
-	return queues
-}
-
-func (w *wakeups) loop() {
+func (w *watcher) loop() {
 	defer close(w.stopped)
 	timer := time.NewTimer(lookEach)
 	defer timer.Stop()
 	last, worked := int64(-1), time.Now()
 	for {
-		if len(w.listenedQueues()) == 0 {
+		if len(w.Queues()) == 0 {
 			select {
 			case <-w.listenerAdded:
 			case <-w.ctx.Done():
@@ -189,7 +116,7 @@ func (w *wakeups) loop() {
 // look wakes the listeners of queues that have due jobs, if another connection has committed
 // since the last look, and reports whether any queue has. It sets the timer for the schedules,
 // which may have changed too. It ignores errors: claims report them.
-func (w *wakeups) look(last int64) (version int64, work bool) {
+func (w *watcher) look(last int64) (version int64, work bool) {
 	if !w.connected() {
 		return last, false
 	}
@@ -197,16 +124,16 @@ func (w *wakeups) look(last int64) (version int64, work bool) {
 	if err != nil || version == last {
 		return last, false
 	}
-	ready, err := w.session.DueQueues(w.listenedQueues(), time.Now().UnixMicro(), nil)
+	ready, err := w.session.DueQueues(w.Queues(), time.Now().UnixMicro(), nil)
 	if err == nil {
-		w.broadcast(ready)
+		w.Wake(ready...)
 	}
 	w.setTimer()
 	return version, len(ready) > 0
 }
 
 // connected opens the connection if there is none yet.
-func (w *wakeups) connected() bool {
+func (w *watcher) connected() bool {
 	if w.conn == nil {
 		conn, err := w.readers.Conn(w.ctx)
 		if err != nil {
@@ -219,7 +146,7 @@ func (w *wakeups) connected() bool {
 }
 
 // setTimer sets the timer to the next tick of a schedule.
-func (w *wakeups) setTimer() {
+func (w *watcher) setTimer() {
 	switch next, found, err := w.session.NextTick(); {
 	case err != nil: // the next look sets it
 	case found:

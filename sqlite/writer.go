@@ -181,7 +181,7 @@ func (w *writer) transact(first *call) {
 		close(c.done)
 	}
 	if err == nil {
-		w.store.wakeups.broadcast(wake)
+		w.store.wakeups.Wake(wake...)
 	} else if len(taken) == 0 {
 		w.refuse(first, err)
 	}

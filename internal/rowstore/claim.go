@@ -60,7 +60,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		held = missedTurn
 	}
 	if held > 0 {
-		s.engine.WakeLater(r.Queue, held)
+		s.engine.Listeners().WakeHeld(r.Queue, held)
 	}
 	return jobs, nil
 }
@@ -68,9 +68,9 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 // resting reports whether a claim should find nothing without a look, since the last one for these kinds has read past many
 // jobs of other kinds and found nothing. Workers that were woken meanwhile are woken again when the pause is over.
 func (s *Store) resting(r dibs.ClaimRequest) bool {
-	left, woken := s.Rests.Left(r.Queue, r.Kinds, time.Now(), s.engine.LastWoken(r.Queue))
+	left, woken := s.Rests.Left(r.Queue, r.Kinds, time.Now(), s.engine.Listeners().LastWoken(r.Queue))
 	if left > 0 && woken {
-		s.engine.WakeLater(r.Queue, left)
+		s.engine.Listeners().WakeHeld(r.Queue, left)
 	}
 	return left > 0
 }

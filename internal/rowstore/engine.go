@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
 // Engine is what a database's package does for a Store: it runs transactions, names errors and wakes workers.
@@ -19,12 +20,8 @@ type Engine interface {
 	Read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error
 	// Classify makes an error of the driver's one of dibs', by its code.
 	Classify(err error) error
-	// Wake wakes the listeners that this process has on the queues.
-	Wake(queues []string)
-	// WakeLater does so after a time, if that is short enough for it to be of use.
-	WakeLater(queue string, after time.Duration)
-	// LastWoken is when the listeners of a queue were last woken.
-	LastWoken(queue string) time.Time
+	// Listeners are those of this process, which Write wakes for what its transactions have committed.
+	Listeners() *wakeups.Listeners
 }
 
 // Dialect is a database's statements, and what statements cannot say.

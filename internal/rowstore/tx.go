@@ -57,7 +57,7 @@ func (t *Tx) Wake() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.store.engine.Wake(t.session.Wakes())
+	t.store.engine.Listeners().Wake(t.session.Wakes()...)
 	clear(t.session.woken)
 	t.store.waits.Ended(func() []int64 { return t.finished })
 	t.finished = nil

@@ -1,4 +1,4 @@
-package postgres
+package wakeups
 
 import "time"
 
@@ -26,28 +26,34 @@ func (h *hearing) pause() time.Duration {
 	return min(firstPause<<min(h.rings-trustedRings, 10), longestPause)
 }
 
-// hear answers a notification about a queue: it calls wake now, or at the end of a pause.
-func (b *bell) hear(queue string, wake func()) {
-	if left, ok := b.mayHear(queue); !ok {
+// All stands for all queues in notifications; no queue has this name.
+const All = ""
+
+// Hear answers a notification about a queue, or about All: it calls wake now, or at the end of a pause.
+func (l *Listeners) Hear(queue string, wake func()) {
+	if left, ok := l.mayHear(queue); !ok {
 		return
 	} else if left > 0 {
-		time.AfterFunc(left, func() { b.heardFor(queue, wake) })
+		time.AfterFunc(left, func() { l.heardFor(queue, wake) })
 	} else {
-		b.heardFor(queue, wake)
+		l.heardFor(queue, wake)
 	}
 }
 
 // mayHear is how long a notification waits until it is heard; ok is false if another waits already, or nobody listens.
-func (b *bell) mayHear(queue string) (left time.Duration, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if queue != allQueues && len(b.listeners[queue]) == 0 {
+func (l *Listeners) mayHear(queue string) (left time.Duration, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if queue != All && len(l.byQueue[queue]) == 0 {
 		return 0, false
 	}
-	h := b.heard[queue]
+	if l.heard == nil {
+		l.heard = map[string]*hearing{}
+	}
+	h := l.heard[queue]
 	if h == nil {
 		h = &hearing{}
-		b.heard[queue] = h
+		l.heard[queue] = h
 	}
 	if h.pending {
 		return 0, false
@@ -56,20 +62,20 @@ func (b *bell) mayHear(queue string) (left time.Duration, ok bool) {
 	return h.pause() - time.Since(h.at), true
 }
 
-func (b *bell) heardFor(queue string, wake func()) {
-	b.mu.Lock()
-	if h := b.heard[queue]; h != nil {
+func (l *Listeners) heardFor(queue string, wake func()) {
+	l.mu.Lock()
+	if h := l.heard[queue]; h != nil {
 		h.pending, h.rings, h.at = false, h.rings+1, time.Now()
 	}
-	b.mu.Unlock()
+	l.mu.Unlock()
 	wake()
 }
 
-// fruitful records that work was found: notifications about the queue are trusted again.
-func (b *bell) fruitful(queue string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if h := b.heard[queue]; h != nil {
+// Fruitful records that work was found: notifications about the queue are trusted again.
+func (l *Listeners) Fruitful(queue string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.heard[queue]; h != nil {
 		h.rings = 0
 	}
 }
