@@ -93,7 +93,7 @@ var below = map[string][]string{
 	"internal/ticks":   {"", "internal/checks", "internal/zone"},
 	"internal/zone":    {""},
 	"internal/waits":   {"", "internal/checks"},
-	"sqlite":           {"", "internal/checks", "internal/rowstore", "internal/ticks", "internal/wakeups", "diagnosis", "footprint"},
+	"sqlite":           {"", "internal/checks", "internal/rowstore", "internal/sqlfiles", "internal/ticks", "internal/wakeups", "diagnosis", "footprint"},
 	"internal/bucket":  {""},
 	"internal/rest":    nil,
 	"dibstest":         {"", "postgres", "sqlite"},
@@ -101,7 +101,7 @@ var below = map[string][]string{
 	"metrics":          {""},
 	"internal/qualify": nil,
 	"internal/session": {""},
-	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/rest", "internal/ticks", "internal/waits", "diagnosis", "footprint", "internal/qualify", "internal/session", "internal/settings", "internal/wakeups"},
+	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/rest", "internal/ticks", "internal/waits", "diagnosis", "footprint", "internal/qualify", "internal/session", "internal/settings", "internal/sqlfiles", "internal/wakeups"},
 	"internal/history": {""},
 	"storetest":        {"", "internal/checks", "internal/history", "internal/needs"},
 	"internal/wire":    {"", "internal/nesting"},
@@ -112,6 +112,7 @@ var below = map[string][]string{
 
 	"internal/rowstore": {"", "internal/bucket", "internal/checks", "internal/rest", "internal/settings", "internal/ticks", "internal/waits", "internal/wakeups"},
 	"internal/settings": {"", "internal/checks"},
+	"internal/sqlfiles": {""},
 	"internal/wakeups":  {""},
 }
 

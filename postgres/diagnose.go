@@ -152,7 +152,7 @@ var made = sync.OnceValue(func() (m madeByMigrations) {
 	m.version = len(list)
 	objects := map[[2]string]bool{}
 	for _, each := range list {
-		text := each.text
+		text := each.Text
 		for _, found := range slices.Concat(madeObject.FindAllStringSubmatch(text, -1), madeCheck.FindAllStringSubmatch(text, -1)) {
 			objects[[2]string{found[1], found[2]}] = true
 		}

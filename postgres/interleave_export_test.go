@@ -14,6 +14,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/sqlfiles"
 )
 
 // SendSeparately makes the store send the statements of a transaction, and the commit, one
@@ -106,12 +107,8 @@ var qualified = regexp.MustCompile(`operator\(pg_catalog\.([^)]+)\)|pg_catalog\.
 
 // all are all statements by name.
 func (s *statements) all() map[string]string {
-	files, err := sqlFiles.ReadDir("sql")
-	if err != nil {
-		panic(err)
-	}
-	for _, f := range files {
-		s.get(strings.TrimSuffix(f.Name(), ".sql"))
+	for _, name := range sqlfiles.Names(files) {
+		s.get(name)
 	}
 	for _, name := range []string{"claim", "enqueue", "enqueue_unique"} {
 		s.plain(name)

@@ -3,9 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"embed"
 	"fmt"
-	"io/fs"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,17 +16,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
 	"github.com/dibs-queue/dibs/internal/session"
+	"github.com/dibs-queue/dibs/internal/sqlfiles"
 )
-
-//go:embed migrations/*.sql
-var migrationFiles embed.FS
-
-type migration struct {
-	version   int
-	name      string
-	text      string   // its SQL, in which the schema is named dibs
-	relations []string // tables and sequences that it makes
-}
 
 // createdRelation finds the tables and sequences that a migration makes.
 var createdRelation = regexp.MustCompile(`(?m)^create (?:table|sequence) dibs\.([a-z_]+)`)
@@ -41,31 +30,23 @@ const (
 	pathBack = "select pg_catalog.set_config('search_path', pg_catalog.current_setting('dibs_migrate.path'), true);"
 )
 
-// migrations lists the migrations in order.
-var migrations = sync.OnceValue(func() []migration {
-	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
-	if err != nil {
-		panic(err) // the pattern is wrong
-	}
-	list := make([]migration, 0, len(names))
-	for i, name := range names { // Glob sorts
-		text, err := migrationFiles.ReadFile(name)
-		if err != nil {
-			panic(err)
-		}
-		m := migration{version: i + 1, name: strings.TrimPrefix(name, "migrations/"), text: string(text)}
-		for _, found := range createdRelation.FindAllStringSubmatch(m.text, -1) {
-			m.relations = append(m.relations, found[1])
-		}
-		list = append(list, m)
-	}
-	return list
-})
+// migrations lists the migrations in order. In their texts the schema is named dibs.
+var migrations = sync.OnceValue(func() []sqlfiles.Migration { return sqlfiles.Migrations(files) })
 
-// sql is what makes the migration in a schema. It ends with the insert into the table migration.
-func (m migration) sql(schema string) string {
-	return fmt.Sprintf("%s\n%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n%s\n", ownPath, strings.TrimSpace(inSchema(m.text, schema)),
-		ident(schema), m.version, checks.CompatibleWith(m.text, m.version), pathBack)
+// relations are the tables and sequences that migrations make.
+func relations(list []sqlfiles.Migration) (names []string) {
+	for _, m := range list {
+		for _, found := range createdRelation.FindAllStringSubmatch(m.Text, -1) {
+			names = append(names, found[1])
+		}
+	}
+	return names
+}
+
+// sqlOf is what makes a migration in a schema. It ends with the insert into the table migration.
+func sqlOf(m sqlfiles.Migration, schema string) string {
+	return fmt.Sprintf("%s\n%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n%s\n", ownPath, strings.TrimSpace(inSchema(m.Text, schema)),
+		ident(schema), m.Version, m.Compatible, pathBack)
 }
 
 // Migrations returns the SQL that Migrate runs on a schema of version since, to be applied by
@@ -74,13 +55,13 @@ func Migrations(o Options, since int) (string, error) {
 	if err := checkSchemaName(o.schema()); err != nil {
 		return "", err
 	}
-	list := migrations()
-	if since < 0 || since > len(list) {
-		return "", &dibs.InvalidError{Field: "since", Reason: fmt.Sprintf("must be 0 to %d, the newest version that this program knows, got %d", len(list), since)}
+	list, err := sqlfiles.Since(migrations(), since)
+	if err != nil {
+		return "", err
 	}
 	var b strings.Builder
-	for _, m := range list[since:] {
-		fmt.Fprintf(&b, "-- %s\n%s\n", m.name, m.sql(o.schema()))
+	for _, m := range list {
+		fmt.Fprintf(&b, "-- %s\n%s\n", m.Name, sqlOf(m, o.schema()))
 	}
 	return b.String(), nil
 }
@@ -131,7 +112,7 @@ func Migrate(ctx context.Context, url string, o Options) error {
 			return err
 		}
 		if version < len(list) {
-			run = append(run, list[version].name)
+			run = append(run, list[version].Name)
 			continue
 		}
 		if o.Migrated != nil {
@@ -150,7 +131,7 @@ const (
 
 // migrateStep applies the first missing migration, in one transaction. It returns the version
 // before that; it is the newest if none was missing.
-func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migration) (version int, err error) {
+func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []sqlfiles.Migration) (version int, err error) {
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Conn().PgConn().Exec(ctx, boundWaits).ReadAll(); err != nil {
 			return err
@@ -165,7 +146,7 @@ func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migr
 		if version >= len(list) {
 			return tooNew(schema, version, needs, len(list))
 		}
-		_, err = tx.Conn().PgConn().Exec(ctx, list[version].sql(schema)).ReadAll()
+		_, err = tx.Conn().PgConn().Exec(ctx, sqlOf(list[version], schema)).ReadAll()
 		return err
 	})
 	return version, classify("migrate", err)
@@ -178,11 +159,7 @@ type queryer interface {
 // schemaVersion reads the schema's version, 0 if there is no schema or an empty one, and the
 // version that a program needs to know to use it. It fails with dibs.ErrSchema if some of
 // dibs' tables are missing, or tables of the same names are not dibs'.
-func schemaVersion(ctx context.Context, q queryer, schema string, list []migration) (version, needs int, err error) {
-	var names []string
-	for _, m := range list {
-		names = append(names, m.relations...)
-	}
+func schemaVersion(ctx context.Context, q queryer, schema string, list []sqlfiles.Migration) (version, needs int, err error) {
 	const look = `select
 		array(
 			select c.relname::text from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
@@ -195,7 +172,7 @@ func schemaVersion(ctx context.Context, q queryer, schema string, list []migrati
 		)`
 	var there []string
 	var ours bool
-	if err := q.QueryRow(ctx, qualify.Text(look), schema, names).Scan(&there, &ours); err != nil || len(there) == 0 {
+	if err := q.QueryRow(ctx, qualify.Text(look), schema, relations(list)).Scan(&there, &ours); err != nil || len(there) == 0 {
 		return 0, 0, err
 	}
 	if !ours {
@@ -206,10 +183,7 @@ func schemaVersion(ctx context.Context, q queryer, schema string, list []migrati
 	if err != nil {
 		return 0, 0, err
 	}
-	var lacks []string
-	for _, m := range list[:min(version, len(list))] {
-		lacks = append(lacks, slices.DeleteFunc(slices.Clone(m.relations), func(name string) bool { return slices.Contains(there, name) })...)
-	}
+	lacks := slices.DeleteFunc(relations(list[:min(version, len(list))]), func(name string) bool { return slices.Contains(there, name) })
 	if len(lacks) > 0 || version == 0 {
 		return 0, 0, checks.Failed("", fmt.Errorf("schema %q is only in part there: it has version %d and lacks %s; if a dibs from before the first release made it, there is no upgrade: let that program end its jobs; if these were dropped, restore them from a backup; or give up its jobs with `drop schema %s cascade`, and run `dibs migrate`: %w",
 			schema, version, cmp.Or(strings.Join(lacks, ", "), "the rows of migration"), ident(schema), dibs.ErrSchema))

@@ -4,17 +4,17 @@ import (
 	"embed"
 	"hash/fnv"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/sqlfiles"
 )
 
-//go:embed sql/*.sql
-var sqlFiles embed.FS
+//go:embed sql/*.sql migrations/*.sql
+var files embed.FS
 
 // statements are the files of sql/ in the store's schema, each read when it is first used:
 // qualifying all takes 15 ms, which a program that runs for a moment would notice.
@@ -32,12 +32,14 @@ func load(schema string) (*statements, error) {
 }
 
 func (s *statements) get(name string) string {
-	return s.made(name, func(text string) string { return parts(text, func(mark string) bool { return !forRates(mark) }) })
+	return s.made(name, func(text string) string {
+		return sqlfiles.Parts(text, func(mark string) bool { return !forRates(mark) })
+	})
 }
 
 // rated is a file with the parts for rates of groups too.
 func (s *statements) rated(name string) string {
-	return s.made(name+forRated, func(text string) string { return parts(text, func(string) bool { return true }) })
+	return s.made(name+forRated, func(text string) string { return sqlfiles.Parts(text, func(string) bool { return true }) })
 }
 
 func forRates(mark string) bool { return strings.HasPrefix(mark, "-- for rates") }
@@ -46,7 +48,7 @@ func forRates(mark string) bool { return strings.HasPrefix(mark, "-- for rates")
 // limits and LIFO in claim.sql, wide payloads in enqueue.sql. A claim takes the server a third
 // less time to begin then.
 func (s *statements) plain(name string) string {
-	return s.made(name+plainly, func(text string) string { return parts(text, func(string) bool { return false }) })
+	return s.made(name+plainly, func(text string) string { return sqlfiles.Parts(text, func(string) bool { return false }) })
 }
 
 // These end the names of statements without marked parts, and with those for rates.
@@ -54,38 +56,6 @@ const (
 	plainly  = " (plain)"
 	forRated = " (rates)"
 )
-
-// parts keeps or drops the marked parts of a statement. One begins with a line such as
-// "-- for groups {" and ends with "-- }". The line "-- for groups, as above" stands for the same
-// part again.
-func parts(text string, keep func(mark string) bool) string {
-	if !strings.Contains(text, "-- for ") {
-		return text
-	}
-	var out strings.Builder
-	marked := map[string]string{}
-	for lines := strings.SplitAfter(text, "\n"); len(lines) > 0; {
-		mark := strings.TrimSpace(lines[0])
-		begun, begins := strings.CutSuffix(mark, " {")
-		repeated, repeats := strings.CutSuffix(mark, ", as above")
-		n, part := 1, lines[0]
-		switch isMark := strings.HasPrefix(mark, "-- for "); {
-		case isMark && begins:
-			n += slices.IndexFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "-- }" })
-			part = strings.Join(lines[:n], "")
-			marked[begun] = part
-		case isMark && repeats:
-			part = marked[repeated]
-		default:
-			begins, repeats = false, false
-		}
-		if !begins && !repeats || keep(mark) {
-			out.WriteString(part)
-		}
-		lines = lines[n:]
-	}
-	return out.String()
-}
 
 // made is a statement, from its file as treat changes it.
 func (s *statements) made(name string, treat func(string) string) string {
@@ -109,11 +79,7 @@ func inDibs(name string, treat func(string) string) string {
 	if text, ok := texts.Load(name); ok {
 		return text.(string)
 	}
-	text, err := sqlFiles.ReadFile("sql/" + fileOf(name) + ".sql")
-	if err != nil {
-		panic(err)
-	}
-	q := qualify.Text(treat(withoutHeader(string(text))))
+	q := qualify.Text(treat(sqlfiles.Statement(files, fileOf(name))))
 	texts.Store(name, q)
 	return q
 }
@@ -121,14 +87,6 @@ func inDibs(name string, treat func(string) string) string {
 // fileOf is the file of a statement, whatever parts it has.
 func fileOf(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, plainly), forRated)
-}
-
-// withoutHeader drops the comment lines at the top, which the server need not parse.
-func withoutHeader(text string) string {
-	for strings.HasPrefix(text, "--") {
-		_, text, _ = strings.Cut(text, "\n")
-	}
-	return text
 }
 
 // schemaInText finds the schema in migrations, which write dibs.job and so on, unquoted.

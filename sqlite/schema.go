@@ -14,6 +14,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/sqlfiles"
 )
 
 // migrate brings the schema of the file at path up to date, under the write lock of the
@@ -28,10 +29,7 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (s *stateme
 	if s, err = o.complete(); err != nil {
 		return nil, nil, err
 	}
-	known, err := s.migrations()
-	if err != nil {
-		return nil, nil, err
-	}
+	known := sqlfiles.Migrations(files)
 	if err := checkPath(path); err != nil {
 		return nil, nil, err
 	}
@@ -137,7 +135,7 @@ func beganEmpty(journal string) bool {
 }
 
 // upgrade runs the migrations that the file lacks, in one transaction, and returns their names.
-func upgrade(ctx context.Context, db *sql.DB, s *statements, known []migration, add bool) (run []string, err error) {
+func upgrade(ctx context.Context, db *sql.DB, s *statements, known []sqlfiles.Migration, add bool) (run []string, err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -148,10 +146,10 @@ func upgrade(ctx context.Context, db *sql.DB, s *statements, known []migration, 
 		return nil, err
 	}
 	for _, m := range known[min(version, len(known)):] {
-		if _, err := tx.ExecContext(ctx, m.text); err != nil {
-			return nil, fmt.Errorf("migration %d: %w", m.version, err)
+		if _, err := tx.ExecContext(ctx, s.migration(m)); err != nil {
+			return nil, fmt.Errorf("migration %d: %w", m.Version, err)
 		}
-		run = append(run, m.name)
+		run = append(run, m.Name)
 	}
 	return run, tx.Commit()
 }

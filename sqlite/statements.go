@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/rowstore"
+	"github.com/dibs-queue/dibs/internal/sqlfiles"
 )
 
 //go:embed sql/*.sql migrations/*.sql
@@ -32,18 +32,10 @@ func load(prefix string) (*statements, error) {
 	if !validPrefix.MatchString(prefix) || strings.HasPrefix(prefix, "sqlite_") {
 		return nil, &dibs.InvalidError{Field: "prefix", Reason: "must be a letter and then up to 31 letters, digits or underscores, and not begin with sqlite_"}
 	}
-	entries, err := files.ReadDir("sql")
-	if err != nil {
-		return nil, err
-	}
-	text := make(rowstore.Statements, len(entries))
+	text := rowstore.Statements{}
 	s := &statements{rowstore.Dialect{Statements: text, Insert: insert, Now: time.Now}, prefix}
-	for _, e := range entries {
-		file, err := files.ReadFile("sql/" + e.Name())
-		if err != nil {
-			return nil, err
-		}
-		text[strings.TrimSuffix(e.Name(), ".sql")] = s.named(withoutHeader(string(file)))
+	for _, name := range sqlfiles.Names(files) {
+		text[name] = s.named(sqlfiles.Statement(files, name))
 	}
 	text["enqueue_alike"] = repeated(text["enqueue"], rowstore.AlikeAtOnce)
 	text["enqueue_many"] = repeated(parameterNumber.ReplaceAllString(text["enqueue"], "?"), rowstore.ManyAtOnce)
@@ -75,40 +67,10 @@ func (s *statements) named(text string) string {
 	return strings.ReplaceAll(text, defaultPrefix, s.prefix)
 }
 
-// withoutHeader drops the comment lines at the top, so that SQLite need not parse them.
-func withoutHeader(text string) string {
-	for strings.HasPrefix(text, "--") {
-		_, text, _ = strings.Cut(text, "\n")
-	}
-	return text
-}
-
-// migration is one numbered file of migrations/; its text ends with the insert into the table migration.
-type migration struct {
-	version int
-	name    string
-	text    string
-}
-
-func (s *statements) migrations() ([]migration, error) {
-	entries, err := files.ReadDir("migrations")
-	if err != nil {
-		return nil, err
-	}
-	all := make([]migration, 0, len(entries))
-	for i, e := range entries {
-		text, err := files.ReadFile("migrations/" + e.Name())
-		if err != nil {
-			return nil, err
-		}
-		if !strings.HasPrefix(e.Name(), fmt.Sprintf("%04d_", i+1)) {
-			panic("dibs: migrations are not numbered in order: " + e.Name())
-		}
-		note := fmt.Sprintf("\ninsert into %smigration (version, compatible_with, applied_at) values (%d, %d, unixepoch() * 1000000);\n",
-			s.prefix, i+1, checks.CompatibleWith(string(text), i+1))
-		all = append(all, migration{version: i + 1, name: e.Name(), text: s.named(string(text)) + note})
-	}
-	return all, nil
+// migration is what makes a migration. It ends with the insert into the table migration.
+func (s *statements) migration(m sqlfiles.Migration) string {
+	return s.named(m.Text) + fmt.Sprintf("\ninsert into %smigration (version, compatible_with, applied_at) values (%d, %d, unixepoch() * 1000000);\n",
+		s.prefix, m.Version, m.Compatible)
 }
 
 // Migrations returns the SQL that Open runs on a schema of version since, to be applied by
@@ -118,16 +80,13 @@ func Migrations(o Options, since int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all, err := s.migrations()
+	list, err := sqlfiles.Since(sqlfiles.Migrations(files), since)
 	if err != nil {
 		return "", err
 	}
-	if since < 0 || since > len(all) {
-		return "", &dibs.InvalidError{Field: "since", Reason: fmt.Sprintf("must be 0 to %d, the newest version that this program knows, got %d", len(all), since)}
-	}
 	var out strings.Builder
-	for _, m := range all[since:] {
-		out.WriteString(m.text)
+	for _, m := range list {
+		out.WriteString(s.migration(m))
 	}
 	return out.String(), nil
 }

@@ -108,21 +108,19 @@ const envFolder = "DIBS_BROKEN_FOLDER"
 var fromFolder = []Patch{
 	{Store: "postgres", Edits: []Edit{
 		{"statements.go", importEmbed, importEmbed + importOS},
-		{"statements.go", `sqlFiles.ReadFile("sql/" + `, readFile + `"/postgres/sql/" + `},
-		{"migrate.go", importEmbed, importEmbed + importOS},
-		{"migrate.go", "migrationFiles.ReadFile(name)", readFile + `"/postgres/" + name)`},
+		{"statements.go", embedded, fromEnv + `"/postgres")` + "\n"},
 	}},
 	{Store: "sqlite", Edits: []Edit{
 		{"statements.go", importEmbed, importEmbed + importOS},
-		{"statements.go", `files.ReadFile("sql/" + `, readFile + `"/sqlite/sql/" + `},
-		{"statements.go", `files.ReadFile("migrations/" + `, readFile + `"/sqlite/migrations/" + `},
+		{"statements.go", embedded, fromEnv + `"/sqlite")` + "\n"},
 	}},
 }
 
 const (
 	importEmbed = "\t\"embed\"\n"
 	importOS    = "\t\"os\"\n"
-	readFile    = `os.ReadFile(os.Getenv("` + envFolder + `") + `
+	embedded    = "var files embed.FS\n"
+	fromEnv     = "var embedded embed.FS\n\nvar files = os.DirFS(os.Getenv(\"" + envFolder + "\") + "
 )
 
 // writeFolder fills dir with the statements and migrations of all stores, patched in the patch's own.
