@@ -17,10 +17,7 @@ const lockedPatience = 5 * time.Second
 // change runs one of the operator's statements on a list of ids, and again on those that
 // another transaction had locked. Where the server ends it as it takes too long, it goes on with fewer ids at a time.
 func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, c *changedJobs) error {
-	if err := s.check(ctx, name); err != nil {
-		return err
-	}
-	if err := checks.IDs(ids); err != nil || len(ids) == 0 {
+	if err := s.check(ctx, name, checks.IDs(ids)); err != nil || len(ids) == 0 {
 		return err
 	}
 	left := slices.Compact(slices.Sorted(slices.Values(ids)))

@@ -3,9 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -24,10 +22,7 @@ import (
 //
 // A claim in a caller's transaction begins at claimUnderSettings.
 func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if err := s.check(ctx, "claim"); err != nil {
-		return nil, err
-	}
-	if err := checks.Claim(&r); err != nil {
+	if err := s.check(ctx, "claim", checks.Claim(&r)); err != nil {
 		return nil, err
 	}
 	if err := s.mayWork(ctx); err != nil {
@@ -172,7 +167,7 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 			s.bell.WakeAfter(q.Name, reclaimPause)
 		}
 	}
-	sortJobs(jobs, q.Order)
+	checks.SortClaimed(jobs, q.Order)
 	return jobs, current, err
 }
 
@@ -252,7 +247,7 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	if q.limited() {
 		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name}})
 	}
-	row := claimedRow{queue: q.Name, worker: r.Worker, token: newToken(), limited: q.Concurrency > 0, timeout: q.JobTimeout}
+	row := claimedRow{queue: q.Name, worker: r.Worker, token: checks.NewToken(), limited: q.Concurrency > 0, timeout: q.JobTimeout}
 	args := []any{q.Name, q.version, r.N, [16]byte(row.token), r.Worker, lease.Microseconds(), kinds(r.Kinds), q.limited()}
 	args = append(args, s.queues.lanesOf(q.Name).args(q.Order, at)...)
 	claim := step{
@@ -368,22 +363,4 @@ func kinds(list []string) []string {
 		return nil
 	}
 	return list
-}
-
-func sortJobs(jobs []*dibs.RawJob, order dibs.Order) {
-	slices.SortFunc(jobs, func(a, b *dibs.RawJob) int {
-		if c := cmp.Compare(a.Priority, b.Priority); c != 0 {
-			return c
-		}
-		c := cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
-		if order == dibs.LIFO {
-			return -c
-		}
-		return c
-	})
-}
-
-func newToken() (t dibs.Token) {
-	rand.Read(t[:]) // never fails: see crypto/rand
-	return t
 }

@@ -11,10 +11,7 @@ import (
 
 // DeleteQueue implements dibs.Admin.
 func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error {
-	if err := s.check(ctx, "delete queue"); err != nil {
-		return err
-	}
-	if err := checks.Name("queue", name); err != nil {
+	if err := s.check(ctx, "delete queue", checks.Name("queue", name)); err != nil {
 		return err
 	}
 	uses, err := checks.UsersOfQueue(ctx, s, name)

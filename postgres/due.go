@@ -9,10 +9,7 @@ import (
 
 // Due implements dibs.Store: in one round trip, with what a claim does for the clock.
 func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, error) {
-	if err := s.check(ctx, "due"); err != nil {
-		return nil, err
-	}
-	if err := checks.Due(queues, kinds); err != nil {
+	if err := s.check(ctx, "due", checks.Due(queues, kinds)); err != nil {
 		return nil, err
 	}
 	var due []string

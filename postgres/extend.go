@@ -15,11 +15,8 @@ import (
 // Extend implements dibs.Store.
 func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
 	var out dibs.Extended
-	if err := s.check(ctx, "extend"); err != nil {
-		return out, err
-	}
 	leases, err := checks.Extend(leases, d)
-	if err != nil || len(leases) == 0 {
+	if err = s.check(ctx, "extend", err); err != nil || len(leases) == 0 {
 		return out, err
 	}
 	if len(leases) >= mergeBelow {

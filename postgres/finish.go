@@ -42,11 +42,8 @@ func (f finisher) steps(list ...step) []step {
 
 // Finish implements dibs.Store.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	if err := s.check(ctx, "finish"); err != nil {
-		return err
-	}
 	outcomes, err := checks.Outcomes(outcomes)
-	switch {
+	switch err = s.check(ctx, "finish", err); {
 	case err != nil || len(outcomes) == 0:
 		return err
 	case len(outcomes) >= mergeBelow:

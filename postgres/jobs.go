@@ -282,10 +282,7 @@ func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) (
 
 // Prune implements dibs.Admin.
 func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
-	if err := s.check(ctx, "prune"); err != nil {
-		return 0, err
-	}
-	if err := checks.Prune(queue, state, olderThan); err != nil {
+	if err := s.check(ctx, "prune", checks.Prune(queue, state, olderThan)); err != nil {
 		return 0, err
 	}
 	total, size := 0, pruneBatch

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -247,13 +248,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// check refuses calls on a store that is nil or closed, or with a nil context.
-func (s *Store) check(ctx context.Context, op string) error {
+// check refuses calls on a store that is nil or closed, with a nil context, or with arguments that were refused.
+func (s *Store) check(ctx context.Context, op string, arguments ...error) error {
 	switch {
 	case s == nil || s.closed == nil:
 		return &dibs.InvalidError{Field: "store", Reason: "is not open; use what Open or New returns, once its error is nil"}
 	case s.closed.Err() != nil:
 		return checks.Failed(op, dibs.ErrClosed)
 	}
-	return checks.Context(ctx)
+	return cmp.Or(checks.Context(ctx), cmp.Or(arguments...))
 }

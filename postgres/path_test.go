@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -222,7 +223,7 @@ func (v *everyVerb) operate() {
 	v.must(err)
 	_, err = s.Queues(ctx)
 	v.must(err)
-	w := dibs.WorkerInfo{ID: newToken(), Name: q, Queues: []string{q}, State: dibs.WorkerWorking}
+	w := dibs.WorkerInfo{ID: checks.NewToken(), Name: q, Queues: []string{q}, State: dibs.WorkerWorking}
 	v.must(s.Register(ctx, w))
 	v.look(q)
 	_, err = s.DeleteEnded(ctx, []int64{1 << 50}, time.Now())

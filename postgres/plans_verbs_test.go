@@ -164,7 +164,7 @@ func (e *explaining) work() {
 	e.must(err)
 	e.claimFromMarks()
 	jobs := append(e.claim("g", "w"), e.claim("l", "crashed")...)
-	leases := []dibs.Lease{{ID: 1 << 60, Token: newToken()}} // a lost lease
+	leases := []dibs.Lease{{ID: 1 << 60, Token: checks.NewToken()}} // a lost lease
 	for _, j := range jobs {
 		leases = append(leases, j.Lease())
 	}
@@ -307,7 +307,7 @@ func (e *explaining) operate() {
 	_, err = s.Changes(ctx, 10)
 	e.must(err)
 	e.schedules()
-	w := dibs.WorkerInfo{ID: newToken(), Name: "w", Queues: []string{"q"}, State: dibs.WorkerWorking}
+	w := dibs.WorkerInfo{ID: checks.NewToken(), Name: "w", Queues: []string{"q"}, State: dibs.WorkerWorking}
 	e.must(s.Register(ctx, w))
 	_, err = s.Workers(ctx)
 	e.must(err)

@@ -94,10 +94,7 @@ func (s *Store) ringAfter(queue string, p paced, got, wanted int) {
 
 // SetGroup implements dibs.Admin.
 func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
-	if err := s.check(ctx, "set group"); err != nil {
-		return err
-	}
-	if err := checks.Group(queue, group, c); err != nil {
+	if err := s.check(ctx, "set group", checks.Group(queue, group, c)); err != nil {
 		return err
 	}
 	err := s.upkeep.run(ctx, slices.Concat(s.groupLock(queue), s.useGroups(queue, c), s.groupSteps(queue, group, c))...)

@@ -9,10 +9,7 @@ import (
 
 // Resume implements dibs.Store.
 func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if err := s.check(ctx, "resume"); err != nil {
-		return nil, err
-	}
-	if err := checks.Resume(&r); err != nil {
+	if err := s.check(ctx, "resume", checks.Resume(&r)); err != nil {
 		return nil, err
 	}
 	q, ok, err := s.queue(ctx, r.Queue) // resume.sql does not notice that the queue's lease was changed
@@ -23,7 +20,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	if lease == 0 {
 		lease = q.Lease
 	}
-	row := claimedRow{queue: r.Queue, worker: r.Worker, token: newToken(), limited: q.Concurrency > 0, timeout: q.JobTimeout}
+	row := claimedRow{queue: r.Queue, worker: r.Worker, token: checks.NewToken(), limited: q.Concurrency > 0, timeout: q.JobTimeout}
 	var jobs []*dibs.RawJob
 	err = s.db.run(ctx, step{
 		sql:   s.sql.get("resume"),
@@ -37,6 +34,6 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	if err != nil {
 		return nil, classify("resume", err)
 	}
-	sortJobs(jobs, q.Order)
+	checks.SortClaimed(jobs, q.Order)
 	return jobs, nil
 }

@@ -103,8 +103,8 @@ func (s *Store) scheduleOf(ctx context.Context, name string, queues []string) (s
 
 // changeSchedule has f make the new schedule out of the old one, which is nil if there is none, and stores it. An error
 // of f is returned as it is.
-func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (next dibs.Schedule, err error) {
-	if err := s.check(ctx, op); err != nil {
+func (s *Store) changeSchedule(ctx context.Context, op, name string, arguments error, f func(old *dibs.Schedule) (dibs.Schedule, error)) (next dibs.Schedule, err error) {
+	if err := s.check(ctx, op, arguments); err != nil {
 		return dibs.Schedule{}, err
 	}
 	err = settings.Repeat(op+" "+name, "it", func() error {
@@ -168,20 +168,14 @@ func (s *Store) payloadLimit(ctx context.Context) func(string) (int, error) {
 
 // SetSchedule implements dibs.Schedules.
 func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule, queues ...string) (dibs.Schedule, error) {
-	if err := checks.Name("schedule.name", next.Name); err != nil {
-		return dibs.Schedule{}, err
-	}
-	return s.changeSchedule(ctx, "set schedule", next.Name, func(old *dibs.Schedule) (dibs.Schedule, error) {
+	return s.changeSchedule(ctx, "set schedule", next.Name, checks.Name("schedule.name", next.Name), func(old *dibs.Schedule) (dibs.Schedule, error) {
 		return next, classify("set schedule", ticks.Replaceable(old, queues))
 	})
 }
 
 // ChangeSchedule implements dibs.Schedules.
 func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule) error) (dibs.Schedule, error) {
-	if err := ticks.Editable(name, f); err != nil {
-		return dibs.Schedule{}, err
-	}
-	return s.changeSchedule(ctx, "change schedule", name, func(old *dibs.Schedule) (dibs.Schedule, error) {
+	return s.changeSchedule(ctx, "change schedule", name, ticks.Editable(name, f), func(old *dibs.Schedule) (dibs.Schedule, error) {
 		if old == nil {
 			return dibs.Schedule{}, classify("change schedule", ticks.Unknown(name))
 		}
@@ -194,10 +188,7 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Sc
 
 // SetSchedules implements dibs.Schedules.
 func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Schedule) error {
-	if err := s.check(ctx, "set schedules"); err != nil {
-		return err
-	}
-	if err := ticks.Owner(owner); err != nil {
+	if err := s.check(ctx, "set schedules", ticks.Owner(owner)); err != nil {
 		return err
 	}
 	err := settings.Repeat("set schedules", "they", func() error { return classifyInput("set schedules", s.agree(ctx, owner, list)) })
@@ -235,10 +226,7 @@ func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) e
 
 // DeleteSchedule implements dibs.Schedules.
 func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...string) error {
-	if err := checks.Name("name", name); err != nil {
-		return err
-	}
-	if err := s.check(ctx, "delete schedule"); err != nil {
+	if err := s.check(ctx, "delete schedule", checks.Name("name", name)); err != nil {
 		return err
 	}
 	return settings.Repeat("delete schedule "+name, "it", func() error {
@@ -260,10 +248,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 
 // RunSchedule implements dibs.Schedules.
 func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) (dibs.Enqueued, error) {
-	if err := checks.Name("name", name); err != nil {
-		return dibs.Enqueued{}, err
-	}
-	if err := s.check(ctx, "run schedule"); err != nil {
+	if err := s.check(ctx, "run schedule", checks.Name("name", name)); err != nil {
 		return dibs.Enqueued{}, err
 	}
 	r, err := s.scheduleOf(ctx, name, queues) // a change after this comes after the run

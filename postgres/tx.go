@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,12 +58,15 @@ func (s *Store) SQLTx(t dibs.SQLTx) dibs.Tx {
 
 // use begins a call in the transaction, or refuses it if there is none. Calls of several
 // goroutines wait for each other.
-func (t *tx) use(ctx context.Context, op string) (end func(), err error) {
+func (t *tx) use(ctx context.Context, op string, arguments ...error) (end func(), err error) {
 	if err := t.s.check(ctx, op); err != nil {
 		return nil, err
 	}
 	if t.conn == nil {
 		return nil, checks.ErrNoTx
+	}
+	if err := cmp.Or(arguments...); err != nil {
+		return nil, err
 	}
 	t.mu.Lock()
 	return t.mu.Unlock, nil
@@ -71,11 +75,8 @@ func (t *tx) use(ctx context.Context, op string) (end func(), err error) {
 // InTx implements dibs.Database. It needs a connection of the pool while f runs, so an InTx
 // within f may wait for ever if Options.MaxConns is small.
 func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
-	if err := s.check(ctx, "transaction"); err != nil {
+	if err := s.check(ctx, "transaction", checks.InTx(f)); err != nil {
 		return err
-	}
-	if f == nil {
-		return &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that works in the transaction"}
 	}
 	var own dibs.Tx
 	err := s.transactOnce(ctx, "transaction", func(t pgx.Tx) error {
@@ -165,14 +166,11 @@ func (t *tx) touch(queues ...string) {
 // SetGroup implements dibs.Tx. What locks the queue's row is done in a transaction of its own, since claims
 // of others would wait for it.
 func (t *tx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
-	end, err := t.use(ctx, "set group")
+	end, err := t.use(ctx, "set group", checks.Group(queue, group, c))
 	if err != nil {
 		return err
 	}
 	defer end()
-	if err := checks.Group(queue, group, c); err != nil {
-		return err
-	}
 	if err := checkIsolation(ctx, fmt.Sprintf("change a group of queue %q", queue), t.conn); err != nil {
 		return classify("set group", err)
 	}
@@ -208,14 +206,11 @@ func (t *tx) Wake() {
 // Claim implements dibs.Tx. It admits and sweeps in transactions of their own, so that the
 // caller's transaction does not hold the turn to do so.
 func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	end, err := t.use(ctx, "claim")
+	end, err := t.use(ctx, "claim", checks.Claim(&r))
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	if err := checks.Claim(&r); err != nil {
-		return nil, err
-	}
 	if err := t.s.sweepIfDue(ctx, expireEvery); err != nil {
 		return nil, err
 	}
@@ -233,15 +228,12 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 
 // Finish implements dibs.Tx.
 func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	end, err := t.use(ctx, "finish")
+	checked, err := checks.Outcomes(outcomes)
+	end, err := t.use(ctx, "finish", err)
 	if err != nil {
 		return err
 	}
 	defer end()
-	checked, err := checks.Outcomes(outcomes)
-	if err != nil {
-		return err
-	}
 	t.finished = append(t.finished, idsOf(checked)...)
 	err = t.s.finish(ctx, checked, finisher{conn: t.conn, ownTokens: t.ownTokens})
 	return t.explainSnapshot(ctx, checked, err)

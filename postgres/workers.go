@@ -12,10 +12,7 @@ import (
 
 // Register implements dibs.Store.
 func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error {
-	if err := s.check(ctx, "register"); err != nil {
-		return err
-	}
-	if err := checks.Workers(workers); err != nil {
+	if err := s.check(ctx, "register", checks.Workers(workers)); err != nil {
 		return err
 	}
 	var stopped [][16]byte

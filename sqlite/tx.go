@@ -48,8 +48,8 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	if err := s.ready(ctx); err != nil {
 		return wrap("transaction", err)
 	}
-	if f == nil {
-		return &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that works in the transaction"}
+	if err := checks.InTx(f); err != nil {
+		return err
 	}
 	tx, err := s.callerPool.BeginTx(ctx, nil)
 	if err != nil {

@@ -19,3 +19,11 @@ func NoTx(tx dibs.SQLTx) bool {
 
 // ErrNoTx is the error of a transaction's calls if there is none.
 var ErrNoTx = &dibs.InvalidError{Field: "tx", Reason: "is nil, has ended, or is no transaction; give the open transaction to work in"}
+
+// InTx checks the function that is to work in a transaction.
+func InTx(f func(dibs.Tx) error) error {
+	if f == nil {
+		return invalid("f", "is nil; give the function that works in the transaction")
+	}
+	return nil
+}

@@ -50,15 +50,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 // differ from the rows, and groups that have free places but wait. Workers may run meanwhile, but all writes wait while it reads all
 // rows. The command dibs check --repair calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
-	var found []string
-	err := s.write(ctx, "repair", func(tx *Session) (err error) {
-		found, err = tx.repair()
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return found, nil
+	return call(ctx, s, "repair", nil, (*Session).repair)
 }
 
 func (s *Session) repair() ([]string, error) {

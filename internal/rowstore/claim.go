@@ -1,12 +1,9 @@
 package rowstore
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -143,9 +140,7 @@ func (s *Session) newClaim(q *queue, worker string, lease time.Duration) (*pendi
 	if lease == 0 {
 		lease = q.Lease
 	}
-	c := &pendingClaim{queue: q, worker: worker, now: now, until: now + micro(lease)}
-	_, err = rand.Read(c.token[:])
-	return c, err
+	return &pendingClaim{queue: q, worker: worker, token: checks.NewToken(), now: now, until: now + micro(lease)}, nil
 }
 
 // room is how many jobs of a request may be claimed: those that the queue's concurrency limit
@@ -235,16 +230,8 @@ func (c *pendingClaim) add(rows *sql.Rows) error {
 	return nil
 }
 
-// sortFrom sorts the jobs from the place first on in the queue's order: statements return them in no order.
-func (c *pendingClaim) sortFrom(first int) {
-	slices.SortFunc(c.jobs[first:], func(a, b *dibs.RawJob) int {
-		order := cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
-		if c.queue.Order == dibs.LIFO {
-			order = -order
-		}
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), order)
-	})
-}
+// sortFrom sorts the jobs from the place first on in the queue's order.
+func (c *pendingClaim) sortFrom(first int) { checks.SortClaimed(c.jobs[first:], c.queue.Order) }
 
 // record logs the claim, counts its jobs, and frees the unique keys held only until a claim.
 func (s *Session) record(c *pendingClaim) error {

@@ -7,32 +7,25 @@ import (
 )
 
 // Due lists those of the queues from which a claim of these kinds may find jobs now.
-func (s *Store) Due(ctx context.Context, queues, kinds []string) (due []string, err error) {
+func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, error) {
 	if err := checks.Due(queues, kinds); err != nil {
 		return nil, err
 	}
 	list, err := jsonNames(kinds)
-	if err != nil {
-		return nil, err
-	}
-	err = s.write(ctx, "due", func(tx *Session) error {
+	return call(ctx, s, "due", err, func(tx *Session) ([]string, error) {
 		if err := tx.sweepIfDue(); err != nil {
-			return err
+			return nil, err
 		}
 		now, err := tx.now()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if due, err = tx.DueQueues(queues, now, list); err != nil {
-			return err
+		due, err := tx.DueQueues(queues, now, list)
+		if err == nil {
+			tx.idle++
 		}
-		tx.idle++
-		return nil
+		return due, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return due, nil
 }
 
 // DueQueues lists those of the queues from which a claim of these kinds may find jobs.

@@ -19,18 +19,7 @@ const (
 // enqueueAlone is Enqueue within the middleware.
 func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	rows, err := checkJobs(jobs)
-	if err != nil {
-		return nil, err
-	}
-	var done []dibs.Enqueued
-	err = s.write(ctx, "enqueue", func(tx *Session) (err error) {
-		done, err = tx.enqueue(rows)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return done, nil
+	return call(ctx, s, "enqueue", err, func(tx *Session) ([]dibs.Enqueued, error) { return tx.enqueue(rows) })
 }
 
 // checkJobs encodes jobs and checks all but the queues' own payload limits, so that the

@@ -11,19 +11,8 @@ import (
 
 // Extend makes the named leases end d from now.
 func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
-	var e dibs.Extended
 	leases, err := checks.Extend(leases, d)
-	if err != nil {
-		return e, err
-	}
-	err = s.write(ctx, "extend", func(tx *Session) (err error) {
-		e, err = tx.extend(leases, d)
-		return err
-	})
-	if err != nil {
-		return dibs.Extended{}, err
-	}
-	return e, nil
+	return call(ctx, s, "extend", err, func(tx *Session) (dibs.Extended, error) { return tx.extend(leases, d) })
 }
 
 func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {

@@ -9,18 +9,8 @@ import (
 
 // Resume gives a restarted worker the jobs that a worker of the same name still holds.
 func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if err := checks.Resume(&r); err != nil {
-		return nil, err
-	}
-	var jobs []*dibs.RawJob
-	err := s.write(ctx, "resume", func(tx *Session) (err error) {
-		jobs, err = tx.resume(r)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return jobs, nil
+	arguments := checks.Resume(&r)
+	return call(ctx, s, "resume", arguments, func(tx *Session) ([]*dibs.RawJob, error) { return tx.resume(r) })
 }
 
 func (s *Session) resume(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
