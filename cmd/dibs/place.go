@@ -35,23 +35,12 @@ type place struct {
 
 // newPlace creates a SQLite file in dir or, with the URL of a database, a schema or prefix
 // there with a new name.
-func newPlace(ctx context.Context, what string, url open.URL, dir string) (*place, error) {
-	p := &place{url: url}
+func newPlace(ctx context.Context, what string, url open.URL, dir string) (_ *place, err error) {
+	p := &place{url: url, text: "a SQLite file of its own"}
 	if url == "" {
 		p.url = open.URL("sqlite:" + filepath.Join(dir, what+".db"))
-	}
-	_, server, err := open.Place(p.url)
-	if err != nil {
+	} else if p.opts, p.text, err = open.Named(url, "dibs_"+what+"_"+randomName()); err != nil {
 		return nil, err
-	}
-	name := "dibs_" + what + "_" + randomName()
-	switch {
-	case url == "":
-		p.text = "a SQLite file of its own"
-	case server != "":
-		p.opts.Schema, p.text = name, "PostgreSQL, schema "+name
-	default:
-		p.opts.Prefix, p.text = name+"_", "SQLite, tables "+name+"_*"
 	}
 	if err := open.Migrate(ctx, p.url, p.opts); err != nil {
 		return nil, err

@@ -93,6 +93,17 @@ func Remove(ctx context.Context, u URL, o Options) (empty bool, err error) {
 	return t.remove(ctx, t.place, o)
 }
 
+// Named returns options by which the tables of dibs at u are others than the usual ones, with a name in theirs, and what
+// to call them. It does not connect.
+func Named(u URL, name string) (o Options, text string, err error) {
+	t, err := find(u, Options{})
+	if err != nil {
+		return o, "", err
+	}
+	o, text = t.named(name)
+	return o, text, nil
+}
+
 // Place returns the path of the file that u names, whose folder exists, or the URL
 // of its server's database, with a connect_timeout. It does not connect.
 func Place(u URL) (path, server string, err error) {
@@ -141,12 +152,13 @@ type database struct {
 	migrations func(o Options) (string, error)
 	remove     func(ctx context.Context, place string, o Options) (empty bool, err error)
 
-	explain func(u URL, err error) *Error // nil: it does not know the error
-	passing func(err error) bool          // see Passing; nil: no error passes by itself
-	away    func(err error) bool          // see Away; nil: it has no server
+	named   func(name string) (o Options, text string) // see Named
+	explain func(u URL, err error) *Error              // nil: it does not know the error
+	passing func(err error) bool                       // see Passing; nil: no error passes by itself
+	away    func(err error) bool                       // see Away; nil: it has no server
 }
 
-// databases are all kinds. Of those that a URL could name, it is the first.
+// databases lists all kinds. A URL belongs to the first that says so.
 func databases() []*database { return []*database{&sqliteFiles, &postgresServers} }
 
 // target is a database that a URL names.

@@ -65,6 +65,19 @@ func TestParametersOfAURLStayAsTheyAreWritten(t *testing.T) {
 	}
 }
 
+func TestNamedTablesAreOnesOwn(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[URL]Options{"postgres://h/x": {Schema: "n"}, "sqlite:x.db": {Prefix: "n_"}} {
+		o, text, err := Named(url, "n")
+		if err != nil || o.Schema != want.Schema || o.Prefix != want.Prefix || !strings.Contains(text, want.Schema+want.Prefix) {
+			t.Errorf("%s: %+v, %q, %v", url, o, text, err)
+		}
+	}
+	if _, _, err := Named("mysql:x", "n"); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestMigrationsAreTextForTheRightDatabase(t *testing.T) {
 	t.Parallel()
 	for url, words := range map[URL]string{"postgres://": "create schema", "postgresql://h/x": "other", "sqlite:x.db": "create table"} {

@@ -61,6 +61,7 @@ var postgresServers = database{
 	remove: func(ctx context.Context, url string, o Options) (bool, error) {
 		return false, dropSchema(ctx, url, o.Schema)
 	},
+	named:   func(name string) (Options, string) { return Options{Schema: name}, "PostgreSQL, schema " + name },
 	explain: explainPostgres,
 	passing: passing,
 	away:    away,

@@ -43,6 +43,9 @@ var sqliteFiles = database{
 		empty, err = dropTables(ctx, db, o.Prefix)
 		return empty, errors.Join(err, db.Close())
 	},
+	named: func(name string) (Options, string) {
+		return Options{Prefix: name + "_"}, "SQLite, tables " + name + "_*"
+	},
 	explain: explainSQLite,
 }
 
