@@ -218,7 +218,7 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, own bool) (*St
 		return nil, err
 	}
 	s.queues.init()
-	s.timer = ticks.NewTimer(s.onTimer)
+	s.timer = ticks.NewTimer(s.closed, s.tick)
 	s.bell = newBell(s)
 	s.initMerged()
 	s.waits.Look = s.lookForEnded

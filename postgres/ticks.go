@@ -14,11 +14,10 @@ import (
 )
 
 const (
-	tickBatch   = 100              // schedules of one transaction
-	tickJobs    = 2000             // jobs of one transaction
-	tickBytes   = 8 << 20          // payloads of these
-	tickTimeout = 10 * time.Second // of the ticks that the timer begins
-	tickRetry   = 100 * time.Millisecond
+	tickBatch = 100     // schedules of one transaction
+	tickJobs  = 2000    // jobs of one transaction
+	tickBytes = 8 << 20 // payloads of these
+	tickRetry = 100 * time.Millisecond
 )
 
 // clockDue is what the clock has made due.
@@ -64,16 +63,6 @@ func (s *Store) lookForTicks(ctx context.Context) {
 	var due clockDue
 	if s.tends.Load() && s.upkeep.run(ctx, s.clockStep(&due)) == nil {
 		_ = s.mindTicks(ctx, due) // sweeps report its error
-	}
-}
-
-// onTimer enqueues the jobs of the ticks that have come. Errors are left to sweeps, which
-// report them.
-func (s *Store) onTimer() {
-	ctx, cancel := context.WithTimeout(s.closed, tickTimeout)
-	defer cancel()
-	if err := s.tick(ctx); err != nil {
-		s.timer.Set(time.Second)
 	}
 }
 

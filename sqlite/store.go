@@ -119,7 +119,7 @@ func (s *Store) open(ctx context.Context, path string, o Options, writing *sql.D
 	s.readers = openPool(dsn.reader, nil, 0)
 	s.readers.SetMaxOpenConns(5) // the wakeups use one of them
 	s.callerPool = openPool(dsn.user, s.turn, o.BusyTimeout)
-	s.timer = ticks.NewTimer(s.onTimer)
+	s.timer = ticks.NewTimer(context.Background(), s.rows.Tick) // its commit has the wakeups set the timer to the next tick
 	s.wakeups = startWakeups(s.readers, s.sql, s.timer)
 	if s.writer, err = startWriter(ctx, writing, s, o.BusyTimeout); err != nil {
 		return err

@@ -155,15 +155,3 @@ func (w *watcher) setTimer() {
 		w.timer.Unset()
 	}
 }
-
-const tickTimeout = 10 * time.Second // of the ticks that the timer begins
-
-// onTimer enqueues the jobs of the ticks that have come. Its commit has the wakeups set the
-// timer to the next one.
-func (s *Store) onTimer() {
-	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
-	defer cancel()
-	if s.rows.Tick(ctx) != nil { // sweeps report the error
-		s.timer.Set(time.Second)
-	}
-}

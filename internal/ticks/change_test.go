@@ -1,6 +1,7 @@
 package ticks
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestWhatFitsIntoATransaction(t *testing.T) {
 
 func TestTheTimerCalls(t *testing.T) {
 	calls := make(chan struct{}, 10)
-	timer := NewTimer(func() { calls <- struct{}{} })
+	timer := NewTimer(t.Context(), func(context.Context) error { calls <- struct{}{}; return nil })
 	timer.Set(time.Hour)
 	timer.Set(time.Millisecond)
 	<-calls

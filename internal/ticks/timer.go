@@ -1,14 +1,16 @@
 package ticks
 
 import (
+	"context"
 	"sync"
 	"time"
 )
 
-// Timer calls a function when the next tick comes. Stores set it to what their database says. A
+// Timer has the jobs of ticks enqueued when they come. Stores set it to what their database says. A
 // nil Timer does nothing.
 type Timer struct {
-	f func()
+	ctx  context.Context
+	tick func(context.Context) error
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -16,10 +18,18 @@ type Timer struct {
 	running sync.WaitGroup
 }
 
-// NewTimer makes a timer that is not set.
-func NewTimer(f func()) *Timer { return &Timer{f: f} }
+// NewTimer makes a timer that is not set. It calls tick, in a context made of ctx, and again after a pause if that fails; errors
+// are left to sweeps, which report them.
+func NewTimer(ctx context.Context, tick func(context.Context) error) *Timer {
+	return &Timer{ctx: ctx, tick: tick}
+}
 
-// Set has the function called after a time, instead of when it was to be called before.
+const (
+	timeout = 10 * time.Second // how long a call may take
+	pause   = time.Second
+)
+
+// Set has tick called after a time, instead of when it was to be called before.
 func (t *Timer) Set(after time.Duration) {
 	if t == nil {
 		return
@@ -36,7 +46,7 @@ func (t *Timer) Set(after time.Duration) {
 	t.timer.Reset(after)
 }
 
-// Unset has the function not called.
+// Unset has tick not called.
 func (t *Timer) Unset() {
 	if t == nil {
 		return
@@ -57,7 +67,11 @@ func (t *Timer) call() {
 	t.running.Add(1)
 	t.mu.Unlock()
 	defer t.running.Done()
-	t.f()
+	ctx, cancel := context.WithTimeout(t.ctx, timeout)
+	defer cancel()
+	if t.tick(ctx) != nil {
+		t.Set(pause)
+	}
 }
 
 // Stop unsets the timer for good, and waits for a call under way.
