@@ -9,6 +9,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/settings"
 )
 
 // Claim implements dibs.Store. A claim passes through these layers; each calls the next:
@@ -130,7 +131,7 @@ func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c c
 			return nil, nil
 		}
 	}
-	return nil, fmt.Errorf("settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable)
+	return nil, settings.Overtaken("settings", rounds)
 }
 
 // claimInLanes claims under the settings q; current is false when the database has other

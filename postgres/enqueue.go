@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -89,7 +88,7 @@ func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit 
 			return nil, nil, err
 		}
 	}
-	return nil, nil, checks.Failed("enqueue", fmt.Errorf("settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable))
+	return nil, nil, checks.Failed("enqueue", settings.Overtaken("settings", rounds))
 }
 
 // refresh reads again the settings by which a batch was checked, unless this process has

@@ -24,7 +24,12 @@ func Repeat(op, what string, change func() error) error {
 			return err
 		}
 	}
-	return checks.Failed(op, fmt.Errorf("%s changed %d times meanwhile: %w", what, rounds, dibs.ErrUnavailable))
+	return checks.Failed(op, Overtaken(what, rounds))
+}
+
+// Overtaken is the error of a call that others, who change settings, have overtaken n times.
+func Overtaken(what string, n int) error {
+	return fmt.Errorf("%s changed %d times meanwhile: %w", what, n, dibs.ErrUnavailable)
 }
 
 // OrStale is err, or without one ErrStale unless the settings were those that the change was made from.
