@@ -11,11 +11,47 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/sqlfiles"
 )
+
+// migration is what makes a migration. It ends with the insert into the table migration.
+func (s *statements) migration(m sqlfiles.Migration) string {
+	return s.named(m.Text) + fmt.Sprintf("\ninsert into %smigration (version, compatible_with, applied_at) values (%d, %d, unixepoch() * 1000000);\n",
+		s.prefix, m.Version, m.Compatible)
+}
+
+// Migrations returns the SQL that Open runs on a schema of version since, to be applied by
+// other means, in one transaction, which it does not begin. since 0 returns all of it.
+func Migrations(o Options, since int) (string, error) {
+	s, err := load(o.Prefix)
+	if err != nil {
+		return "", err
+	}
+	list, err := sqlfiles.Since(sqlfiles.Migrations(files), since)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for _, m := range list {
+		out.WriteString(s.migration(m))
+	}
+	return out.String(), nil
+}
+
+// Migrate makes or upgrades dibs' tables in the file at path, as Open does, but also in a
+// file with another program's tables, which it does not change. The file is then in SQLite's
+// WAL mode for all its users.
+func Migrate(ctx context.Context, path string, o Options) error {
+	_, db, err := migrate(ctx, path, &o, true)
+	if err != nil {
+		return err
+	}
+	return db.Close()
+}
 
 // migrate brings the schema of the file at path up to date, under the write lock of the
 // file: if several processes open it at once, one does the work. A file that holds only

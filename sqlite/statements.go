@@ -3,7 +3,6 @@ package sqlite
 import (
 	"cmp"
 	"embed"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -65,28 +64,4 @@ func repeated(insert string, n int) string {
 // named replaces the prefix in the files by the store's.
 func (s *statements) named(text string) string {
 	return strings.ReplaceAll(text, defaultPrefix, s.prefix)
-}
-
-// migration is what makes a migration. It ends with the insert into the table migration.
-func (s *statements) migration(m sqlfiles.Migration) string {
-	return s.named(m.Text) + fmt.Sprintf("\ninsert into %smigration (version, compatible_with, applied_at) values (%d, %d, unixepoch() * 1000000);\n",
-		s.prefix, m.Version, m.Compatible)
-}
-
-// Migrations returns the SQL that Open runs on a schema of version since, to be applied by
-// other means, in one transaction, which it does not begin. since 0 returns all of it.
-func Migrations(o Options, since int) (string, error) {
-	s, err := load(o.Prefix)
-	if err != nil {
-		return "", err
-	}
-	list, err := sqlfiles.Since(sqlfiles.Migrations(files), since)
-	if err != nil {
-		return "", err
-	}
-	var out strings.Builder
-	for _, m := range list {
-		out.WriteString(s.migration(m))
-	}
-	return out.String(), nil
 }

@@ -99,17 +99,6 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Migrate makes or upgrades dibs' tables in the file at path, as Open does, but also in a
-// file with another program's tables, which it does not change. The file is then in SQLite's
-// WAL mode for all its users.
-func Migrate(ctx context.Context, path string, o Options) error {
-	_, db, err := migrate(ctx, path, &o, true)
-	if err != nil {
-		return err
-	}
-	return db.Close()
-}
-
 func opening(path string, err error) error {
 	return checks.Failed("open "+path, classify(err))
 }
