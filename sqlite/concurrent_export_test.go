@@ -4,13 +4,15 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 
 	"github.com/dibs-queue/dibs/internal/rowstore"
+	"github.com/dibs-queue/dibs/internal/sqlfiles"
 )
 
-//go:embed testdata/concurrent/*.sql
+//go:embed testdata/concurrent/sql/*.sql
 var concurrentFiles embed.FS
 
 // Turns is what a test of the concurrent mode wants to know and decide.
@@ -24,16 +26,12 @@ type Turns struct {
 // Concurrent has a store work as on a database in which others write meanwhile: with turns, wake rows, noted starts and
 // rows that are locked. SQLite keeps transactions apart all the same, so what is proven is what they leave to each other.
 func (s *Store) Concurrent(ctx context.Context, turns *Turns) error {
-	entries, err := concurrentFiles.ReadDir("testdata/concurrent")
+	added, err := fs.Sub(concurrentFiles, "testdata/concurrent")
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		file, err := concurrentFiles.ReadFile("testdata/concurrent/" + e.Name())
-		if err != nil {
-			return err
-		}
-		s.sql.Statements[strings.TrimSuffix(e.Name(), ".sql")] = s.sql.named(withoutHeader(string(file)))
+	for _, name := range sqlfiles.Names(added) {
+		s.sql.Statements[name] = s.sql.named(sqlfiles.Statement(added, name))
 	}
 	if _, err := s.DB().ExecContext(ctx, s.sql.Statements.Get("tables")); err != nil {
 		return err
