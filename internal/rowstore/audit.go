@@ -18,11 +18,10 @@ func (s *Store) NoteChange(ctx context.Context, c dibs.Change) error {
 		if err != nil {
 			return err
 		}
-		if _, err := tx.exec("add_audit", c.Who, c.Did, c.What, c.N, now); err != nil {
+		if err := tx.later("add_audit", c.Who, c.Did, c.What, c.N, now); err != nil {
 			return err
 		}
-		_, err = tx.exec("drop_audit", dibs.MaxChanges)
-		return err
+		return tx.later("drop_audit", dibs.MaxChanges)
 	})
 }
 

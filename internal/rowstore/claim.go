@@ -257,7 +257,7 @@ func (s *Session) record(c *pendingClaim) error {
 	})
 	list := jsonIDs(ids)
 	if c.queue.Concurrency > 0 {
-		if _, err := s.exec("count_claimed", list); err != nil {
+		if err := s.later("count_claimed", list); err != nil {
 			return err
 		}
 	}
@@ -265,7 +265,7 @@ func (s *Session) record(c *pendingClaim) error {
 		return err
 	}
 	if len(free) > 0 {
-		if _, err := s.exec("free_key", jsonIDs(free)); err != nil {
+		if err := s.later("free_key", jsonIDs(free)); err != nil {
 			return err
 		}
 	}
@@ -274,8 +274,7 @@ func (s *Session) record(c *pendingClaim) error {
 
 func (s *Session) logClaim(c *pendingClaim, ids string) error {
 	look := min(c.until, c.now+micro(claimCheckEvery))
-	_, err := s.exec("log_claim", c.token[:], c.queue.Name, c.worker, look, ids)
-	return err
+	return s.later("log_claim", c.token[:], c.queue.Name, c.worker, look, ids)
 }
 
 // jsonNames encodes names as statements take them; nil for none.

@@ -62,7 +62,7 @@ func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) er
 		return err
 	}
 	for _, statement := range []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_keys", "drop_queue_tally"} {
-		if _, err := s.exec(statement, name); err != nil {
+		if err := s.later(statement, name); err != nil {
 			return err
 		}
 	}

@@ -47,7 +47,7 @@ func (s *Session) putQueue(q dibs.Queue) (*queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.exec("set_queue", q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
+	if err := s.later("set_queue", q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
 		micro(q.Backoff.Base), q.Backoff.Factor, micro(q.Backoff.Max), q.Backoff.Jitter,
 		micro(q.KeepCompleted), micro(q.KeepDead), micro(q.KeepCancelled), q.PayloadLimit,
 		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, now, micro(q.JobTimeout),
@@ -110,14 +110,14 @@ func (s *Session) setQueue(before, after dibs.Queue) error {
 	}
 	s.woken[after.Name] = true
 	if before.Concurrency == 0 && after.Concurrency > 0 {
-		if _, err := s.exec("count_running", after.Name); err != nil {
+		if err := s.later("count_running", after.Name); err != nil {
 			return err
 		}
 	}
 	if before.GroupLimit == after.GroupLimit && before.GroupRate == after.GroupRate && before.Strict == after.Strict {
 		return nil
 	}
-	if _, err := s.exec("set_group_rates", after.Name); err != nil {
+	if err := s.later("set_group_rates", after.Name); err != nil {
 		return err
 	}
 	if before.Strict && !after.Strict {
@@ -125,7 +125,7 @@ func (s *Session) setQueue(before, after dibs.Queue) error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.exec("unhold", after.Name, now); err != nil {
+		if err := s.later("unhold", after.Name, now); err != nil {
 			return err
 		}
 	}

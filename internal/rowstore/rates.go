@@ -48,8 +48,7 @@ func (s *Session) pace(q *queue, key string) (p pace, err error) {
 }
 
 func (s *Session) writePace(q *queue, key string, p pace, now int64) error {
-	_, err := s.exec("spend", q.Name, key, p.full, p.next(now, 1))
-	return err
+	return s.later("spend", q.Name, key, p.full, p.next(now, 1))
 }
 
 // free is how many of the free places of a group its rate fills, after its started jobs, which
@@ -143,8 +142,7 @@ func (s *Session) hold(g group, p pace, waiting int, short bool) error {
 	} else if notBefore > now {
 		until = notBefore
 	}
-	_, err = s.exec("hold", g.queue, g.key, notBefore, until)
-	return err
+	return s.later("hold", g.queue, g.key, notBefore, until)
 }
 
 // freeGroups has those groups settled that need no longer wait for their rates.
@@ -243,22 +241,20 @@ func (s *Session) changeGroup(queue, group string, c dibs.GroupChange) error {
 
 func (s *Session) setGroup(q *queue, group string, c dibs.GroupChange) (err error) {
 	if c.Limit != nil && *c.Limit == 0 {
-		_, err = s.exec("unset_group", q.Name, group)
+		err = s.later("unset_group", q.Name, group)
 	} else if c.Limit != nil {
-		_, err = s.exec("set_group", q.Name, group, *c.Limit)
+		err = s.later("set_group", q.Name, group, *c.Limit)
 	}
 	if err != nil || c.Rate == nil {
 		return err
 	}
 	if c.Rate.N == 0 {
-		_, err = s.exec("unset_group_rate", q.Name, group)
+		return s.later("unset_group_rate", q.Name, group)
+	}
+	if err := s.later("use_group_rates", q.Name); err != nil {
 		return err
 	}
-	if _, err := s.exec("use_group_rates", q.Name); err != nil {
-		return err
-	}
-	_, err = s.exec("set_group_rate", q.Name, group, c.Rate.N, micro(c.Rate.Per), c.Rate.Burst)
-	return err
+	return s.later("set_group_rate", q.Name, group, c.Rate.N, micro(c.Rate.Per), c.Rate.Burst)
 }
 
 // Groups lists the groups of a queue that have settings of their own.

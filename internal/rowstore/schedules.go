@@ -97,8 +97,7 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old 
 
 func (s *Session) putSchedule(after *dibs.Schedule) error {
 	text, payload, metadata := ticks.Encode(after)
-	_, err := s.exec("set_schedule", after.Name, after.Owner, text, payload, metadata, after.Paused, after.Since.UnixMicro(), microOrNull(after.Next))
-	return err
+	return s.later("set_schedule", after.Name, after.Owner, text, payload, metadata, after.Paused, after.Since.UnixMicro(), microOrNull(after.Next))
 }
 
 // microOrNull is a time as it is stored, or null for zero.
@@ -191,7 +190,7 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 			}
 		}
 		for _, name := range gone {
-			if _, err := tx.exec("delete_schedule", name); err != nil {
+			if err := tx.later("delete_schedule", name); err != nil {
 				return err
 			}
 		}
@@ -208,8 +207,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 		if _, err := tx.scheduleOf(name, queues); err != nil {
 			return err
 		}
-		_, err := tx.exec("delete_schedule", name)
-		return err
+		return tx.later("delete_schedule", name)
 	})
 }
 
@@ -299,7 +297,7 @@ func (s *Session) tick() error {
 			}
 			lastTick, lastJob = due[len(due)-1].UnixMicro(), out[len(out)-1].ID
 		}
-		if _, err := s.exec("schedule_ticked", r.Name, microOrNull(next), lastTick, lastJob); err != nil {
+		if err := s.later("schedule_ticked", r.Name, microOrNull(next), lastTick, lastJob); err != nil {
 			return err
 		}
 	}

@@ -69,6 +69,13 @@ func (s *Session) Exec(statement string, args ...any) (int64, error) {
 	return s.exec(statement, args...)
 }
 
+// later runs a statement that writes and whose count nobody needs, so that a database on a server may send it together
+// with the statement that follows.
+func (s *Session) later(statement string, args ...any) error {
+	_, err := s.exec(statement, args...)
+	return err
+}
+
 // each runs one statement of sql/ and calls f for each row.
 func (s *Session) each(statement string, f func(*sql.Rows) error, args ...any) error {
 	rows, err := s.conn.QueryContext(s.ctx, s.dialect.Statements.Get(statement), args...)
@@ -283,7 +290,7 @@ func (s *Session) WriteTally() error {
 		if err != nil {
 			return err
 		}
-		if _, err := s.exec("tally", name, now/minute, t.waiting, t.blocked, t.running, t.completed, t.dead, t.cancelled,
+		if err := s.later("tally", name, now/minute, t.waiting, t.blocked, t.running, t.completed, t.dead, t.cancelled,
 			t.enqueued, t.claimed, t.succeeded, t.failed, t.died, t.wait, t.run); err != nil {
 			return err
 		}

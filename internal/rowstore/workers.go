@@ -31,12 +31,11 @@ func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error 
 			if len(w.Kinds) == 0 {
 				w.Kinds = nil
 			}
-			if _, err := tx.exec("put_worker", w.ID[:], w.Name, w.Host, w.PID, w.Version, jsonList(w.Queues), jsonList(w.Kinds), w.Concurrency, w.State, now); err != nil {
+			if err := tx.later("put_worker", w.ID[:], w.Name, w.Host, w.PID, w.Version, jsonList(w.Queues), jsonList(w.Kinds), w.Concurrency, w.State, now); err != nil {
 				return err
 			}
 		}
-		_, err = tx.exec("drop_worker", jsonList(stopped), now-micro(dibs.WorkerKeptFor))
-		return err
+		return tx.later("drop_worker", jsonList(stopped), now-micro(dibs.WorkerKeptFor))
 	})
 }
 
