@@ -188,8 +188,8 @@ var (
 		lock_holders retention retry rights schedules_busy schedules_ticked set_windows take_windows turn_admit turn_claim turn_expire turn_sweep wake_group wake_groups`)
 	onlySQLite = strings.Fields(`
 		add_history drop_audit blocked check_earlier check_later clock clock_now count_claimed delete_schedule diagnose_file displace drop_claim drop_history drop_queue drop_queue_groups drop_queue_keys drop_queue_rates drop_queue_tally drop_tally drop_windows due_claims
-		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder list_last_finished list_last_live live log_claim mend_claims mend_groups mend_leases mend_queues mended_to next_held next_tick queue queue_uses rate
-		remove remove_finished reopen running schedule_ticked set_window spend sweep_due unhold unset_group unset_group_rate window worker_claims`)
+		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder list_last_finished list_last_live live log_claim mend_claims mend_groups mend_leases mend_queues mended_to next_held next_tick push queue queue_uses rate
+		remove remove_finished reopen running schedule_ticked set_window spend sweep_due unhold unset_group unset_group_rate window`)
 )
 
 func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {

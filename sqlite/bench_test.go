@@ -175,24 +175,98 @@ func drain(b *testing.B, s *sqlite.Store, batch, workers int) {
 	perSecond(b, int64(b.N), "jobs")
 }
 
-func BenchmarkExtend(b *testing.B) {
-	s := openStore(b, sqlite.Options{})
-	fill(b, s, 1_000, nil)
-	jobs, err := s.Claim(b.Context(), dibs.ClaimRequest{Worker: "w", N: 1_000, Lease: time.Hour})
-	if err != nil {
-		b.Fatal(err)
+// changes are calls that change all jobs with these ids. Those that were claimed or have ended wait again after each round.
+var changes = []struct {
+	name  string
+	round func(b *testing.B, s *sqlite.Store, ids []int64) (changed int, err error)
+}{
+	{"edit", func(b *testing.B, s *sqlite.Store, ids []int64) (int, error) {
+		priority := 1
+		done, err := s.Edit(b.Context(), ids, dibs.Edit{Priority: &priority})
+		return len(done), err
+	}},
+	{"cancel-requeue", func(b *testing.B, s *sqlite.Store, ids []int64) (int, error) {
+		if ended, _, err := s.Cancel(b.Context(), ids); err != nil {
+			return len(ended), err
+		}
+		done, err := s.Requeue(b.Context(), ids)
+		return len(done), err
+	}},
+	{"claim-retry", func(b *testing.B, s *sqlite.Store, ids []int64) (int, error) {
+		return len(ids), claimAndFinish(b, s, len(ids), func(l dibs.Lease) dibs.Outcome { return l.RetryAfter(0, "the mail server is down") })
+	}},
+	{"claim-result-requeue", func(b *testing.B, s *sqlite.Store, ids []int64) (int, error) {
+		if err := claimAndFinish(b, s, len(ids), func(l dibs.Lease) dibs.Outcome { return l.Complete(payload) }); err != nil {
+			return 0, err
+		}
+		done, err := s.Requeue(b.Context(), ids)
+		return len(done), err
+	}},
+}
+
+func claimAndFinish(b *testing.B, s *sqlite.Store, n int, outcome func(dibs.Lease) dibs.Outcome) error {
+	jobs, err := s.Claim(b.Context(), dibs.ClaimRequest{Worker: "w", N: n, Lease: time.Hour})
+	if err != nil || len(jobs) != n {
+		b.Fatal(err, len(jobs))
 	}
-	leases := make([]dibs.Lease, len(jobs))
+	outcomes := make([]dibs.Outcome, n)
 	for i, j := range jobs {
-		leases[i] = j.Lease()
+		outcomes[i] = outcome(j.Lease())
 	}
-	b.ResetTimer()
-	for range b.N {
-		if e, err := s.Extend(b.Context(), leases, time.Hour); err != nil || len(e.Lost) > 0 {
-			b.Fatal(err, e)
+	return s.Finish(b.Context(), outcomes)
+}
+
+func BenchmarkChange(b *testing.B) {
+	for _, c := range changes {
+		for _, n := range []int{1, 100, 1_000} {
+			b.Run(fmt.Sprintf("%s/jobs=%d", c.name, n), func(b *testing.B) {
+				s := openStore(b, sqlite.Options{})
+				jobs := newJobs(n)
+				for i := range jobs {
+					jobs[i].MaxAttempts = 1_000_000
+				}
+				added, err := s.Enqueue(b.Context(), jobs)
+				if err != nil {
+					b.Fatal(err)
+				}
+				ids := make([]int64, n)
+				for i, e := range added {
+					ids[i] = e.ID
+				}
+				b.ResetTimer()
+				for range b.N {
+					if changed, err := c.round(b, s, ids); err != nil || changed != n {
+						b.Fatal(err, changed)
+					}
+				}
+				perSecond(b, int64(b.N*n), "jobs")
+			})
 		}
 	}
-	perSecond(b, int64(b.N*len(jobs)), "leases")
+}
+
+func BenchmarkExtend(b *testing.B) {
+	for _, n := range []int{1, 100, 1_000} {
+		b.Run(fmt.Sprintf("leases=%d", n), func(b *testing.B) {
+			s := openStore(b, sqlite.Options{})
+			fill(b, s, n, nil)
+			jobs, err := s.Claim(b.Context(), dibs.ClaimRequest{Worker: "w", N: n, Lease: time.Hour})
+			if err != nil {
+				b.Fatal(err)
+			}
+			leases := make([]dibs.Lease, len(jobs))
+			for i, j := range jobs {
+				leases[i] = j.Lease()
+			}
+			b.ResetTimer()
+			for range b.N {
+				if e, err := s.Extend(b.Context(), leases, time.Hour); err != nil || len(e.Lost) > 0 {
+					b.Fatal(err, e)
+				}
+			}
+			perSecond(b, int64(b.N*n), "leases")
+		})
+	}
 }
 
 // BenchmarkClaimDepth claims and releases one job beside many others.
@@ -244,4 +318,20 @@ func BenchmarkClaimDepth(b *testing.B) {
 			b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "stats-ms")
 		})
 	}
+}
+
+// BenchmarkPush enqueues jobs that move the run_at of the jobs with their keys; one op is 100 jobs.
+func BenchmarkPush(b *testing.B) {
+	s := openStore(b, sqlite.Options{})
+	jobs := newJobs(100)
+	for i := range jobs {
+		jobs[i].UniqueKey, jobs[i].IfHeld, jobs[i].Delay, jobs[i].DelayLimit = fmt.Sprint(i), dibs.HeldPush, time.Hour, 24*time.Hour
+	}
+	b.ResetTimer()
+	for range b.N {
+		if _, err := s.Enqueue(b.Context(), jobs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	perSecond(b, int64(b.N*len(jobs)), "jobs")
 }

@@ -184,7 +184,7 @@ func TestInterleavingsFindDamage(t *testing.T) {
 		},
 		{
 			"an extension without its token", "an extension past the lease",
-			"extend", "token = ?2", "?2 is not null and token is not null", "without a good token",
+			"extend", "dibs_job.token = l.token", "dibs_job.token is not null", "without a good token",
 		},
 		{
 			"running jobs that count only without a group", "a group in a queue with a limit",

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 var finishCases = []oneCase{
@@ -20,6 +21,7 @@ var finishCases = []oneCase{
 	{"cancelled ends the job", finishCancelled},
 	{"what becomes of a job follows one table", outcomesTable},
 	{"one call takes outcomes of every ending, token and queue", finishMixed},
+	{"results and errors of one call go to their jobs, however long they are together", finishLong},
 	{"the largest batch is taken whole by every verb", finishLargest},
 	{"a result may have exactly the limit", resultLimit},
 	{"the error history keeps the last ten", errorsKept},
@@ -152,6 +154,41 @@ func finishMixed(t *test) {
 		}
 		if o.Result != nil {
 			equal(t, "result", string(got.Result), string(o.Result))
+		}
+	}
+}
+
+func finishLong(t *test) {
+	const n = 200
+	all := t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: n})
+	sameIDs(t, "claimed", ids(jobs), all)
+	long := func(id int64, length int) string { // quotes, escapes and signs of several bytes
+		return strings.Repeat(fmt.Sprintf(`%d "\\u0000" <ä&🜨> `, id), length/24)
+	}
+	lengths := []int{24, dibs.MaxErrorText / 2, 24, 10 * dibs.MaxErrorText, 0}
+	var batch []dibs.Outcome
+	for i, j := range jobs {
+		text := long(j.ID, lengths[i%len(lengths)])
+		result, err := json.Marshal(text)
+		t.must(err)
+		o := []dibs.Outcome{j.Lease().Complete(result), j.Lease().Complete(nil), j.Lease().Retry(text), j.Lease().Die(text)}[i%4]
+		batch = append(batch, o)
+	}
+	t.finish(batch...)
+	for i, j := range jobs {
+		got, text := t.get(j.ID), long(j.ID, lengths[i%len(lengths)])
+		equal(t, "state", got.State, []dibs.State{dibs.Completed, dibs.Completed, dibs.Waiting, dibs.Dead}[i%4])
+		switch i % 4 {
+		case 0:
+			var result string
+			t.must(json.Unmarshal(got.Result, &result))
+			equal(t, "result", result, text)
+		case 1:
+			equal(t, "result", string(got.Result), "")
+		default:
+			equal(t, "errors", len(got.Errors), 1)
+			equal(t, "error", got.Errors[0].Error, checks.ErrorText(text))
 		}
 	}
 }

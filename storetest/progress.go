@@ -3,6 +3,8 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,6 +19,7 @@ var progressCases = []oneCase{
 	{"a stale worker's progress changes nothing", progressStale},
 	{"bad progress is refused with its whole call", progressRefused},
 	{"the text of progress is made fit to store", progressText},
+	{"of the leases of one call, each gets its own progress and its own answer", progressOfMany},
 	{"a worker writes the last progress of each handler, however long the lease", progressOfHandlers},
 }
 
@@ -202,4 +205,43 @@ func progressOfHandlers(t *test) {
 	stop()
 	t.must(<-done)
 	t.expectNoProgress(all[0])
+}
+
+func progressOfMany(t *test) {
+	const n = 40
+	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	var jobs []*dibs.RawJob
+	for range n / 4 {
+		jobs = append(jobs, t.claim(dibs.ClaimRequest{N: 4, Lease: time.Minute})...)
+	}
+	t.random().Shuffle(n, func(i, j int) { jobs[i], jobs[j] = jobs[j], jobs[i] })
+	var held []dibs.Lease
+	var lost, cancelled []int64
+	for i, j := range jobs {
+		l := j.Lease()
+		if i%2 == 0 {
+			l.Progress = &dibs.Progress{Done: j.ID, Text: fmt.Sprintf("\"%d\" <ä>\\u0000", j.ID)}
+		}
+		switch i % 5 {
+		case 3:
+			t.cancel(j.ID)
+			cancelled = append(cancelled, j.ID)
+		case 4: // the token of another claim
+			l.Token[0]++
+			lost = append(lost, j.ID)
+		}
+		held = append(held, l)
+	}
+	e := t.extend(time.Hour, held...)
+	sameIDs(t, "lost", e.Lost, slices.Sorted(slices.Values(lost)))
+	sameIDs(t, "cancelled", e.Cancelled, slices.Sorted(slices.Values(cancelled)))
+	for i, j := range jobs {
+		got := t.get(j.ID)
+		equal(t, "extended", got.LeaseUntil.Sub(got.ClaimedAt) > time.Minute, i%5 != 4)
+		equal(t, "has progress", got.Progress != nil, i%2 == 0 && i%5 != 4)
+		if got.Progress != nil {
+			equal(t, "done", got.Progress.Done, j.ID)
+			equal(t, "text", got.Progress.Text, held[i].Progress.Text)
+		}
+	}
 }

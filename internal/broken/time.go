@@ -27,7 +27,7 @@ var timeVariants = []Variant{
 				{"sql/extend.sql", "j.token = l.token and j.lease_until > statement_timestamp()", "j.token = l.token"},
 			}},
 			{"sqlite", "TestStore/fence/an ended lease is refused, swept or not", []Edit{
-				{"sql/extend.sql", " and lease_until > ?3", " and ?3 > 0"},
+				{"sql/extend.sql", " and lease_until > ?2", " and ?2 > 0"},
 			}},
 		},
 	},
@@ -71,7 +71,7 @@ var timeVariants = []Variant{
 ), sooner as (`},
 			}},
 			{"sqlite", "TestStore/progress/a stale worker's progress changes nothing", []Edit{
-				{"sql/extend.sql", "and token = ?2 and lease_until > ?3", "and (token = ?2 and lease_until > ?3 or ?5 is not null)"},
+				{"sql/extend.sql", "and dibs_job.token = l.token and lease_until > ?2", "and (dibs_job.token = l.token and lease_until > ?2 or l.progress is not null)"},
 			}},
 		},
 		Untortured: "its handlers set no progress",
@@ -136,7 +136,7 @@ var timeVariants = []Variant{
 				{"sql/expire.sql", " and j.token = h.token and j.lease_until <= statement_timestamp()", " and j.token = h.token"},
 			}},
 			{"sqlite", "TestStore/sweep/an old claim that ends takes nothing from the new owner", []Edit{
-				{rows + "sweep.go", "\t\tif j.token != c.token {\n\t\t\tcontinue\n\t\t}\n\t\tif j.leaseUntil > now {", "\t\tif j.token == c.token && j.leaseUntil > now {"},
+				{rows + "sweep.go", "if j == nil || j.token != c.Token {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tif j.leaseUntil > now {", "if j == nil {\n\t\t\t\tcontinue\n\t\t\t}\n\t\t\tif j.token == c.Token && j.leaseUntil > now {"},
 			}},
 		},
 	},

@@ -2,7 +2,9 @@ package rowstore
 
 import (
 	"context"
-	"encoding/json"
+	"database/sql"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -21,38 +23,45 @@ func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 		return e, err
 	}
 	until := now + micro(d)
-	tokens := make(map[dibs.Token]bool, 1)
-	for _, l := range leases {
-		var cancelled, timedOut bool
-		held, err := s.one("extend", []any{l.ID, l.Token[:], now, until, progressText(l.Progress, now)}, &cancelled, &timedOut)
-		switch {
-		case err != nil:
+	rows := slices.Clone(leases)
+	for i, l := range leases {
+		if l.Progress != nil {
+			p := *l.Progress
+			p.At = fromMicro(now)
+			rows[i].Progress = &p
+		}
+	}
+	held := make(map[int64]extended, len(leases))
+	for list := range lists(rows) {
+		err := s.each("extend", func(rows *sql.Rows) error {
+			var id int64
+			var l extended
+			err := rows.Scan(&id, &l.cancelled, &l.timedOut, &l.shortened)
+			held[id] = l
+			return err
+		}, list, now, until)
+		if err != nil {
 			return e, err
-		case !held:
+		}
+	}
+	shortened := make(map[dibs.Token]bool)
+	for _, l := range leases {
+		is, ok := held[l.ID]
+		if !ok {
 			e.Lost = append(e.Lost, l.ID)
-		case cancelled:
+		}
+		if is.cancelled {
 			e.Cancelled = append(e.Cancelled, l.ID)
 		}
-		if held && timedOut {
+		if is.timedOut {
 			e.TimedOut = append(e.TimedOut, l.ID)
 		}
-		tokens[l.Token] = true
-	}
-	for token := range tokens {
-		if _, err := s.exec("check_earlier", token[:], until); err != nil {
-			return e, err
+		if is.shortened {
+			shortened[l.Token] = true
 		}
 	}
-	return e, nil
+	return e, laterRows(s, "check_earlier", slices.Collect(maps.Keys(shortened)), until)
 }
 
-// progressText is a progress as it is stored, without its attempt; nil for none.
-func progressText(p *dibs.Progress, now int64) any {
-	if p == nil {
-		return nil
-	}
-	stored := *p
-	stored.At = fromMicro(now)
-	raw, _ := json.Marshal(stored) // it always encodes
-	return string(raw)
-}
+// extended is what a lease that is held tells its holder.
+type extended struct{ cancelled, timedOut, shortened bool }

@@ -3,7 +3,9 @@ package rowstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -54,7 +56,7 @@ func (s *Session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 		return nil, err
 	}
 	var lost []int64
-	var gone endings
+	var all fates
 	perClaim := make(map[dibs.Token]int, 1)
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -67,16 +69,14 @@ func (s *Session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.apply(j, decide(o, j, q, now), q, &gone); err != nil {
-			return nil, err
-		}
+		s.apply(j, decide(o, j, q, now), q, &all)
 		perClaim[o.Token]++
 	}
-	if err := s.flush(&gone, now); err != nil {
+	if err := s.writeFates(&all, now); err != nil {
 		return nil, err
 	}
 	for token, n := range perClaim {
-		if _, err := s.exec("drop_claim", token[:], n); err != nil {
+		if err := s.later("drop_claim", token[:], n); err != nil {
 			return nil, err
 		}
 	}
@@ -96,7 +96,7 @@ type heldJob struct {
 	leaseUntil      int64
 	worker          string
 	cancelRequested bool
-	errors          []dibs.AttemptError
+	errors          string // the history as it is stored
 }
 
 // holding reads the claimed ones among the jobs, whether or not their leases have ended.
@@ -105,23 +105,26 @@ func (s *Session) holding(ids []int64) (map[int64]*heldJob, error) {
 	err := s.each("held", func(rows *sql.Rows) error {
 		j := &heldJob{}
 		err := rows.Scan(&j.id, tokenColumn{&j.token}, text[string]{&j.queue}, text[string]{&j.group}, &j.attempt, &j.excused, &j.maxAttempts,
-			&j.runAt, &j.claimedAt, &j.leaseUntil, text[string]{&j.worker}, &j.cancelRequested, history{&j.errors})
+			&j.runAt, &j.claimedAt, &j.leaseUntil, text[string]{&j.worker}, &j.cancelRequested, text[string]{&j.errors})
 		jobs[j.id] = j
 		return err
 	}, jsonIDs(ids))
 	return jobs, err
 }
 
-// fate is the new state of a claimed job after its attempt.
+// fate is the new state of a job after its attempt, as give_back.sql and finish.sql write it.
 type fate struct {
-	state       dibs.State // a final one, or Waiting
+	ID     int64      `json:"id"`
+	State  dibs.State `json:"state,omitempty"` // a final one; give_back.sql takes none
+	RunAt  int64      `json:"run_at"`
+	Cancel bool       `json:"cancel,omitempty"` // an operator has just asked for it
+	Errors string     `json:"errors,omitempty"` // empty: as they are
+	Result string     `json:"result,omitempty"`
+
 	decidedAt   int64
 	failed      bool // counts as a failed attempt
-	excused     int
-	runAt       int64
+	excused     bool // the attempt does not count
 	leavesPlace bool // the job gives up its group's place
-	errors      []dibs.AttemptError
-	result      []byte
 }
 
 // after is dibs.RawJob.After of the job.
@@ -130,103 +133,125 @@ func (j *heldJob) after(o dibs.Outcome) dibs.State {
 	return row.After(o)
 }
 
-// failure is the job's error history with the attempt that ends now.
-func (j *heldJob) failure(now int64, text string) []dibs.AttemptError {
-	return checks.History(j.errors, dibs.AttemptError{
+// failure is the job's error history with the attempt that ends now, as it is stored. The errors before it are copied,
+// not encoded anew: that was up to an eighth of the time of a claim and a retry.
+func (j *heldJob) failure(now int64, text string) string {
+	e := dibs.AttemptError{
 		Attempt: j.attempt, RunAt: fromMicro(j.runAt), ClaimedAt: fromMicro(j.claimedAt), At: fromMicro(now), Worker: j.worker, Error: text,
-	})
+	}
+	var old []dibs.AttemptError
+	if j.errors == "" || json.Unmarshal([]byte(j.errors), &old) != nil || len(old) == 0 || len(old) >= dibs.MaxErrors {
+		return jsonText(checks.History(checks.ReadHistory([]byte(j.errors)), e))
+	}
+	return strings.TrimRight(j.errors, "] \t\r\n") + "," + jsonText(e) + "]"
 }
 
 // decide turns an outcome into the job's fate.
 func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
-	f := fate{state: j.after(*o), decidedAt: now, excused: j.excused, runAt: j.runAt, errors: j.errors, result: o.Result}
+	f := fate{ID: j.id, State: j.after(*o), decidedAt: now, RunAt: j.runAt, Result: string(o.Result)}
 	if o.LeavesError() {
-		f.errors = j.failure(now, o.Error)
+		f.Errors = j.failure(now, o.Error)
 	}
-	f.failed = f.state != dibs.Cancelled && (o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead)
-	if f.state != dibs.Waiting {
+	f.failed = f.State != dibs.Cancelled && (o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead)
+	if f.State != dibs.Waiting {
 		return f
 	}
 	if o.Ending != dibs.EndRetry {
-		f.excused++
+		f.excused = true
 	}
 	if o.Ending != dibs.EndRelease {
 		delay := q.Backoff.Delay(j.attempt-j.excused, 2*rand.Float64()-1)
 		if o.Delay != nil {
 			delay = *o.Delay
 		}
-		f.runAt, f.leavesPlace = now+micro(delay), !q.Strict
+		f.RunAt, f.leavesPlace = now+micro(delay), !q.Strict
 	}
 	return f
 }
 
-// apply writes a job's fate, except the parts that it adds to gone for flush.
-func (s *Session) apply(j *heldJob, f fate, q *queue, gone *endings) error {
+// apply counts a job's fate and adds it to those that writeFates writes.
+func (s *Session) apply(j *heldJob, f fate, q *queue, all *fates) {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
 		t.running--
 		if f.failed {
 			t.failed++
 		}
-		if f.state == dibs.Dead {
+		if f.State == dibs.Dead {
 			t.died++
 		}
-		if f.state == dibs.Completed {
+		if f.State == dibs.Completed {
 			t.succeeded++
 		}
-		if f.failed || f.state == dibs.Completed {
+		if f.failed || f.State == dibs.Completed {
 			t.run = plus(t.run, span(j.claimedAt, f.decidedAt))
 		}
 	})
 	if q.Concurrency > 0 {
 		s.woken[j.queue] = true // another job may start under the limit
 	}
-	if f.state.Final() {
-		return s.end(j.id, q, f, gone)
+	if f.State.Final() {
+		s.end(f, q, all)
+		return
 	}
-	gate := gateReady
+	back := comeback{gateReady, f.excused}
 	if f.leavesPlace {
-		gate = firstGate(j.group, f.runAt, f.decidedAt)
+		back.gate = firstGate(j.group, f.RunAt, f.decidedAt)
 	}
-	s.countArrival(j.queue, j.group, gate)
-	_, err := s.exec("give_back", j.id, gate, f.runAt, f.excused, errorText(f.errors))
-	return err
+	s.countArrival(j.queue, j.group, back.gate)
+	if all.waiting == nil {
+		all.waiting = make(map[comeback][]fate)
+	}
+	f.State = ""
+	all.waiting[back] = append(all.waiting[back], f)
 }
 
-// endings are the jobs that end in one call, for the statements that handle all at once.
-type endings struct {
-	completed []int64 // jobs to copy to the finished ones
-	all       []int64 // jobs to delete from the live ones
+// fates are what becomes of the jobs of one call, for statements that write those of all at once.
+type fates struct {
+	waiting   map[comeback][]fate // jobs that go back to waiting
+	completed []int64             // jobs to copy to the finished ones with nothing more to write
+	ended     []fate              // other jobs to copy there
+	gone      []int64             // jobs to delete from the live ones
+}
+
+// comeback is how jobs go back to waiting.
+type comeback struct {
+	gate    int
+	excused bool
 }
 
 // end moves a live job to the finished ones, or deletes it if they are not kept.
-func (s *Session) end(id int64, q *queue, f fate, gone *endings) error {
-	gone.all = append(gone.all, id)
-	if retention(&q.Queue, f.state) == 0 {
-		return nil
+func (s *Session) end(f fate, q *queue, all *fates) {
+	all.gone = append(all.gone, f.ID)
+	if retention(&q.Queue, f.State) == 0 {
+		return
 	}
-	s.count(q.Name, func(t *tally) { t.ended(f.state, 1) })
-	if f.state == dibs.Completed && f.result == nil {
-		gone.completed = append(gone.completed, id)
-		return nil
+	s.count(q.Name, func(t *tally) { t.ended(f.State, 1) })
+	if f.State == dibs.Completed && f.Result == "" {
+		all.completed = append(all.completed, f.ID)
+	} else {
+		all.ended = append(all.ended, f)
 	}
-	_, err := s.exec("finish", jsonIDs([]int64{id}), string(f.state), f.decidedAt, errorText(f.errors), nullJSON(f.result))
-	return err
 }
 
-// flush runs the statements that end has put off, for all jobs of a call together.
-func (s *Session) flush(gone *endings, now int64) error {
-	if len(gone.completed) > 0 {
-		if _, err := s.exec("finish", jsonIDs(gone.completed), string(dibs.Completed), now, nil, nil); err != nil {
+// writeFates writes what end and apply have put off.
+func (s *Session) writeFates(all *fates, now int64) error {
+	for back, jobs := range all.waiting {
+		if err := laterRows(s, "give_back", jobs, back.gate, back.excused); err != nil {
 			return err
 		}
 	}
-	if len(gone.all) > 0 {
-		if _, err := s.exec("remove", jsonIDs(gone.all)); err != nil {
-			return err
-		}
+	var err error
+	if len(all.completed) > 0 {
+		err = s.later("finish", jsonIDs(all.completed), string(dibs.Completed), now)
 	}
-	return nil
+	if err == nil {
+		err = laterRows(s, "finish", all.ended, nil, now)
+	}
+	if err == nil && len(all.gone) > 0 {
+		err = s.later("remove", jsonIDs(all.gone))
+	}
+	return err
 }
 
 // retention is how long a queue keeps jobs of a final state.

@@ -1,7 +1,9 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"slices"
 	"time"
 
@@ -9,27 +11,30 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// liveJob is the part of a live job that operators' calls need.
+// liveJob is the part of a live job that operators' calls need, and edit.sql writes.
 type liveJob struct {
-	id       int64
+	ID       int64 `json:"id"`
+	Priority int   `json:"priority"`
+	RunAt    int64 `json:"run_at"`
+	Gate     int   `json:"gate"`
 	queue    string
-	gate     int
 	running  bool
-	priority int
-	runAt    int64
 	attempt  int
 	group    string
-	errors   []dibs.AttemptError
 	created  time.Time
 }
 
-func (s *Session) readLive(id int64) (*liveJob, error) {
-	j := &liveJob{id: id}
-	found, err := s.one("live", []any{id}, text[string]{&j.queue}, &j.gate, &j.running, &j.priority, &j.runAt, &j.attempt, text[string]{&j.group}, history{&j.errors}, clock{&j.created})
-	if !found {
-		return nil, err
-	}
-	return j, err
+// readLive reads those of the jobs that are live.
+func (s *Session) readLive(ids ...int64) ([]*liveJob, error) {
+	var jobs []*liveJob
+	err := s.each("live", func(rows *sql.Rows) error {
+		j := &liveJob{}
+		err := rows.Scan(&j.ID, text[string]{&j.queue}, &j.Gate, &j.running, &j.Priority, &j.RunAt, &j.attempt, text[string]{&j.group}, clock{&j.created})
+		jobs = append(jobs, j)
+		return err
+	}, jsonIDs(ids))
+	slices.SortFunc(jobs, func(a, b *liveJob) int { return cmp.Compare(a.ID, b.ID) })
+	return jobs, err
 }
 
 // distinct returns ids in order without duplicates.
@@ -39,7 +44,7 @@ func distinct(ids []int64) []int64 { return slices.Compact(slices.Sorted(slices.
 func (s *Session) countLeaving(j *liveJob) {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
-		if j.gate == gateBlocked {
+		if j.Gate == gateBlocked {
 			t.blocked--
 		} else {
 			t.waiting--
@@ -64,63 +69,62 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 }
 
 func (s *Session) cancelAll(ids []int64) (ended, asked []int64, err error) {
-	var gone endings
-	for _, id := range distinct(ids) {
-		state, err := s.cancel(id, &gone)
+	now, err := s.now()
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err := s.readLive(distinct(ids)...)
+	if err != nil {
+		return nil, nil, err
+	}
+	var all fates
+	for _, j := range jobs {
+		if j.running {
+			asked = append(asked, j.ID)
+			continue
+		}
+		q, err := s.ensureQueue(j.queue) // somebody may have deleted it
 		if err != nil {
 			return nil, nil, err
 		}
-		switch state {
-		case dibs.Cancelled:
-			ended = append(ended, id)
-		case dibs.Running:
-			asked = append(asked, id)
+		ended = append(ended, j.ID)
+		s.countLeaving(j)
+		s.end(fate{ID: j.ID, State: dibs.Cancelled, Cancel: true}, q, &all)
+	}
+	if len(asked) > 0 {
+		if err := s.later("cancel", jsonIDs(asked)); err != nil {
+			return nil, nil, err
 		}
 	}
-	if err := s.flush(&gone, s.callTime); err != nil {
+	if err := s.writeFates(&all, now); err != nil {
 		return nil, nil, err
 	}
 	return ended, asked, s.settle()
 }
 
-// cancel returns cancelled if the job has ended, running if its holder is asked to stop, else "".
-func (s *Session) cancel(id int64, gone *endings) (dibs.State, error) {
-	j, err := s.readLive(id)
-	if err != nil || j == nil {
-		return "", err
-	}
-	if _, err := s.exec("cancel", id); err != nil || j.running {
-		return dibs.Running, err
-	}
-	q, err := s.ensureQueue(j.queue) // somebody may have deleted it
-	if err != nil {
-		return "", err
-	}
-	now, err := s.now()
-	if err != nil {
-		return "", err
-	}
-	s.countLeaving(j)
-	return dibs.Cancelled, s.end(id, q, fate{state: dibs.Cancelled, decidedAt: now, errors: j.errors}, gone)
-}
-
-// endedJob is the part of a finished job that Requeue needs.
+// endedJob is the part of a finished job that Requeue needs, and reopen.sql writes.
 type endedJob struct {
+	ID                      int64 `json:"id"`
+	Gate                    int   `json:"gate"`
+	Holds                   bool  `json:"holds"` // it gets its unique key back
 	queue, group, uniqueKey string
 	state                   dibs.State
-	uniqueUntil             dibs.UniqueUntil
-	attempt                 int
 	at                      time.Time // when it ended
 }
 
-func (s *Session) readEnded(id int64) (*endedJob, error) {
-	j := &endedJob{}
-	found, err := s.one("ended", []any{id}, text[string]{&j.queue}, text[dibs.State]{&j.state}, &j.attempt,
-		text[string]{&j.group}, text[string]{&j.uniqueKey}, text[dibs.UniqueUntil]{&j.uniqueUntil}, clock{&j.at})
-	if !found {
-		return nil, err
-	}
-	return j, err
+// readEnded reads those of the jobs that ended at until or before, or whenever they ended if it is zero.
+func (s *Session) readEnded(ids []int64, until time.Time) ([]*endedJob, error) {
+	var jobs []*endedJob
+	err := s.each("ended", func(rows *sql.Rows) error {
+		j := &endedJob{}
+		err := rows.Scan(&j.ID, text[string]{&j.queue}, text[dibs.State]{&j.state}, text[string]{&j.group}, text[string]{&j.uniqueKey}, &j.Holds, clock{&j.at})
+		if until.IsZero() || !j.at.After(until) {
+			jobs = append(jobs, j)
+		}
+		return err
+	}, jsonIDs(distinct(ids)))
+	slices.SortFunc(jobs, func(a, b *endedJob) int { return cmp.Compare(a.ID, b.ID) })
+	return jobs, err
 }
 
 // Requeue puts final jobs back to waiting.
@@ -135,34 +139,38 @@ func (s *Store) RequeueEnded(ctx context.Context, ids []int64, until time.Time) 
 
 // DeleteEnded deletes jobs that ended at until or before.
 func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
-	return s.changeEnded(ctx, "delete", ids, until, func(tx *Session, id int64, j *endedJob) error {
-		tx.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
-		_, err := tx.exec("remove_finished", id)
-		return err
-	})
+	return s.changeEnded(ctx, "delete", ids, until, nil)
 }
 
-// changeEnded changes those of the jobs that ended at until or before, or whenever they ended if it is zero, and
-// returns their ids.
-func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, change func(*Session, int64, *endedJob) error) (done []int64, err error) {
+// changeEnded removes those of the jobs from the finished ones that ended at until or before, or whenever they ended if
+// it is zero, after a change to them if there is one. It returns their ids.
+func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, change func(*Session, []*endedJob) error) (done []int64, err error) {
 	if err := checks.Until(until); err != nil {
 		return nil, err
 	}
 	if err := checks.IDs(ids); err != nil {
 		return nil, err
 	}
-	err = s.write(ctx, name, func(tx *Session) (err error) {
+	err = s.write(ctx, name, func(tx *Session) error {
 		if err := tx.lockKeysOf(ids); err != nil {
 			return err
 		}
-		done, err = tx.changeEach(ids, func(id int64) (bool, error) {
-			j, err := tx.readEnded(id)
-			if err != nil || j == nil || !until.IsZero() && j.at.After(until) {
-				return false, err
-			}
-			return true, change(tx, id, j)
-		})
-		return err
+		jobs, err := tx.readEnded(ids, until)
+		if err == nil && change != nil {
+			err = change(tx, jobs)
+		}
+		if err != nil {
+			return err
+		}
+		done = nil
+		for _, j := range jobs {
+			done = append(done, j.ID)
+			tx.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
+		}
+		if err := tx.later("remove_finished", jsonIDs(done)); err != nil {
+			return err
+		}
+		return tx.settle()
 	})
 	if err != nil {
 		return nil, err
@@ -170,50 +178,22 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 	return done, nil
 }
 
-// changeEach calls change for each job and returns those that it has changed.
-func (s *Session) changeEach(ids []int64, change func(id int64) (bool, error)) (changed []int64, err error) {
-	for _, id := range distinct(ids) {
-		done, err := change(id)
-		if err != nil {
-			return nil, err
-		}
-		if done {
-			changed = append(changed, id)
-		}
-	}
-	return changed, s.settle()
-}
-
-func (s *Session) requeue(id int64, j *endedJob) error {
+// requeue puts jobs back to waiting. Of those with one unique key the first gets it back.
+func (s *Session) requeue(jobs []*endedJob) error {
 	now, err := s.now()
 	if err != nil {
 		return err
 	}
-	holds, err := s.canHold(j.queue, j.uniqueKey, j.uniqueUntil, j.attempt)
-	if err != nil {
-		return err
+	type key struct{ queue, key string }
+	held := make(map[key]bool)
+	for _, j := range jobs {
+		k := key{j.queue, j.uniqueKey}
+		j.Holds = j.Holds && !held[k]
+		held[k] = held[k] || j.Holds
+		j.Gate = firstGate(j.group, now, now)
+		s.countArrival(j.queue, j.group, j.Gate)
 	}
-	gate := firstGate(j.group, now, now)
-	if _, err := s.exec("reopen", id, gate, now, j.attempt, holds); err != nil {
-		return err
-	}
-	if _, err := s.exec("remove_finished", id); err != nil {
-		return err
-	}
-	s.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
-	s.countArrival(j.queue, j.group, gate)
-	return nil
-}
-
-// canHold reports whether a requeued job gets its unique key back: not if another job holds
-// it by now, nor if the job held it only until its first attempt.
-func (s *Session) canHold(queue, key string, until dibs.UniqueUntil, attempt int) (bool, error) {
-	if key == "" || (until == dibs.UntilClaimed && attempt > 0) {
-		return false, nil
-	}
-	var other int64
-	taken, err := s.one("holder", []any{queue, key}, &other)
-	return !taken, err
+	return laterRows(s, "reopen", jobs, now)
 }
 
 // Edit changes the priority or run_at of jobs that wait.
@@ -223,7 +203,7 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	}
 	var done []int64
 	err := s.write(ctx, "edit", func(tx *Session) (err error) {
-		done, err = tx.changeEach(ids, func(id int64) (bool, error) { return tx.edit(id, e) })
+		done, err = tx.edit(ids, e)
 		return err
 	})
 	if err != nil {
@@ -232,28 +212,33 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	return done, nil
 }
 
-// edit changes a waiting job.
-func (s *Session) edit(id int64, e dibs.Edit) (bool, error) {
-	j, err := s.readLive(id)
-	if err != nil || j == nil || j.running {
-		return false, err
-	}
+func (s *Session) edit(ids []int64, e dibs.Edit) (done []int64, err error) {
 	now, err := s.now()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if e.Priority != nil {
-		j.priority = *e.Priority
+	jobs, err := s.readLive(distinct(ids)...)
+	if err != nil {
+		return nil, err
 	}
-	runAt := j.runAt
-	if e.RunAt != nil {
-		runAt = max(now, e.RunAt.UnixMicro())
+	jobs = slices.DeleteFunc(jobs, func(j *liveJob) bool { return j.running })
+	for _, j := range jobs {
+		done = append(done, j.ID)
+		if e.Priority != nil {
+			j.Priority = *e.Priority
+		}
+		runAt := j.RunAt
+		if e.RunAt != nil {
+			runAt = max(now, e.RunAt.UnixMicro())
+		}
+		if err := s.move(j, runAt, j.group); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.move(j, runAt, j.group); err != nil {
-		return false, err
+	if err := laterRows(s, "edit", jobs); err != nil {
+		return nil, err
 	}
-	_, err = s.exec("edit", id, j.priority, j.runAt, j.gate)
-	return err == nil, err
+	return done, s.settle()
 }
 
 // move gives a waiting job another run_at, group and gate. A grouped one gives up its place and
@@ -268,12 +253,12 @@ func (s *Session) move(j *liveJob, runAt int64, group string) error {
 		return err
 	}
 	s.countLeaving(j)
-	keeps := q.Strict && j.attempt > 0 && j.gate == gateReady && group == j.group
-	j.runAt, j.group = runAt, group
-	if j.gate = firstGate(group, runAt, now); keeps {
-		j.gate = gateReady
+	keeps := q.Strict && j.attempt > 0 && j.Gate == gateReady && group == j.group
+	j.RunAt, j.group = runAt, group
+	if j.Gate = firstGate(group, runAt, now); keeps {
+		j.Gate = gateReady
 	}
-	s.countArrival(j.queue, group, j.gate)
+	s.countArrival(j.queue, group, j.Gate)
 	return nil
 }
 

@@ -22,27 +22,13 @@ func (s *Session) resume(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	old, err := s.claimRows("worker_claims", r.Queue, r.Worker)
-	if err != nil {
+	if err := s.each("resume", c.add, r.Queue, r.Worker, c.now, c.token[:], c.until); err != nil || len(c.jobs) == 0 {
 		return nil, err
 	}
-	var ids []int64
-	for _, o := range old {
-		for _, id := range o.ids {
-			before := len(c.jobs)
-			if err := s.each("resume", c.add, id, o.token[:], c.now, c.token[:], c.until); err != nil {
-				return nil, err
-			}
-			if len(c.jobs) > before {
-				ids = append(ids, id)
-			}
-		}
-	}
-	if len(ids) == 0 {
-		return nil, nil
-	}
 	c.sortFrom(0)
-	for _, j := range c.jobs {
+	ids := make([]int64, len(c.jobs))
+	for i, j := range c.jobs {
+		ids[i] = j.ID
 		if j.GroupLimit, err = s.groupLimit(q, j.Group); err != nil {
 			return nil, err
 		}

@@ -72,18 +72,6 @@ func (t tokenColumn) Scan(v any) error {
 	return nil
 }
 
-// errorText is a history as it is stored.
-func errorText(h []dibs.AttemptError) any {
-	if len(h) == 0 {
-		return nil
-	}
-	b, err := json.Marshal(h)
-	if err != nil {
-		panic(err) // texts, numbers and times of our own always encode
-	}
-	return string(b)
-}
-
 // scanClaimed reads a row of claim.sql or resume.sql.
 func scanClaimed(rows *sql.Rows) (*dibs.RawJob, error) {
 	j := &dibs.RawJob{State: dibs.Running}

@@ -1,9 +1,11 @@
 package rowstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -302,12 +304,52 @@ func (s *Session) WriteTally() error {
 const minute = int64(time.Minute / time.Microsecond)
 
 // jsonIDs encodes a list of ids as statements take it.
-func jsonIDs(ids []int64) string {
-	text, err := json.Marshal(ids)
+func jsonIDs(ids []int64) string { return jsonText(ids) }
+
+// jsonText encodes what always encodes: integers, texts and times of our own.
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // integers always encode
+		panic(err)
 	}
 	return string(text)
+}
+
+// fullList is how many bytes of rows end a list.
+const fullList = 256 << 10
+
+// lists encodes rows as statements take them, as a JSON array, or as several if they are long.
+func lists[T any](rows []T) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		var list bytes.Buffer
+		encoder := json.NewEncoder(&list)
+		encoder.SetEscapeHTML(false)
+		for i := range rows {
+			list.WriteByte(',')
+			if err := encoder.Encode(&rows[i]); err != nil {
+				panic(err) // ids, tokens, numbers, texts and times of our own always encode
+			}
+			if i+1 < len(rows) && list.Len() < fullList {
+				continue
+			}
+			list.WriteByte(']')
+			list.Bytes()[0] = '['
+			if !yield(list.String()) {
+				return
+			}
+			list.Reset()
+		}
+	}
+}
+
+// laterRows runs a statement with rows as its first parameter.
+func laterRows[T any](s *Session, statement string, rows []T, args ...any) error {
+	for list := range lists(rows) {
+		if err := s.later(statement, append([]any{list}, args...)...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // null stores an empty text as null.
@@ -317,5 +359,3 @@ func null(s string) any {
 	}
 	return s
 }
-
-func nullJSON(b []byte) any { return null(string(b)) }

@@ -2,8 +2,15 @@ package rowstore
 
 import (
 	"database/sql"
+	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 
 	_ "modernc.org/sqlite"
 )
@@ -26,5 +33,62 @@ func TestTheCacheOfQueuesIsBounded(t *testing.T) {
 	}
 	if n := len(m.queues); n > 10_000 {
 		t.Errorf("%d queues are remembered", n)
+	}
+}
+
+// Rows go in lists of bounded length, each row whole and in its order.
+func TestListsAreBounded(t *testing.T) {
+	t.Parallel()
+	type row struct{ Text string }
+	var rows, back []row
+	for i := range 100 {
+		rows = append(rows, row{strings.Repeat("<\"\\", i*i)})
+	}
+	rows = append(rows, row{strings.Repeat("x", 2*fullList)}, row{})
+	n := 0
+	for list := range lists(rows) {
+		var some []row
+		if err := json.Unmarshal([]byte(list), &some); err != nil {
+			t.Fatal(err)
+		}
+		if length := len(list) - len(jsonText(some[len(some)-1])); length > fullList {
+			t.Errorf("a list of %d bytes went on", length)
+		}
+		back = append(back, some...)
+		n++
+	}
+	if !slices.Equal(back, rows) || n < 3 {
+		t.Errorf("%d lists do not hold the rows in their order", n)
+	}
+	for list := range lists([]row{}) {
+		t.Errorf("no rows are the list %s", list)
+	}
+}
+
+// A history to which an error is added as a text reads as one that is encoded anew.
+func TestAnErrorIsAddedToAnyHistory(t *testing.T) {
+	t.Parallel()
+	entry := func(n int) string {
+		return jsonText(dibs.AttemptError{Attempt: n, Error: fmt.Sprintf("]%d,[", n), Worker: "w"})
+	}
+	entries := func(n int, between string) string {
+		var all []string
+		for i := range n {
+			all = append(all, entry(i))
+		}
+		return "[" + between + strings.Join(all, between+","+between) + between + "]"
+	}
+	kept := []string{"", "null", "[]", "[ ]\n", "{}", "[1]", "[{}]", "[null]", "no JSON", "[" + entry(1), `"[]"`, `[{"attempt":"one"}]`, `[{"extra":[1,[2]]}]`}
+	for n := range dibs.MaxErrors + 3 {
+		kept = append(kept, entries(n+1, ""), entries(n+1, " \r\n\t")+" \n")
+	}
+	for _, was := range kept {
+		j := heldJob{attempt: 7, worker: "w", errors: was}
+		e := dibs.AttemptError{Attempt: 7, RunAt: fromMicro(0), ClaimedAt: fromMicro(0), At: fromMicro(99), Worker: "w", Error: `it "failed"`}
+		want := checks.History(checks.ReadHistory([]byte(was)), e)
+		got := checks.ReadHistory([]byte(j.failure(99, e.Error)))
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%q becomes\n%+v, want\n%+v", was, got, want)
+		}
 	}
 }

@@ -82,7 +82,7 @@ func (s *Session) sweep() (w dibs.Swept, err error) {
 		return w, err
 	}
 	for _, drop := range []string{"drop_windows", "drop_rates"} {
-		if _, err := s.exec(drop, now, maxPrune); err != nil {
+		if err := s.later(drop, now, maxPrune); err != nil {
 			return w, err
 		}
 	}
@@ -129,12 +129,12 @@ func (s *Session) mergeTally(now int64) error {
 		return err
 	}
 	kept := now/minute - int64(checks.HistoryMinutes)
-	_, err := s.exec("add_history", first, kept)
+	err := s.later("add_history", first, kept)
 	if err == nil {
-		_, err = s.exec("drop_tally", first)
+		err = s.later("drop_tally", first)
 	}
 	if err == nil {
-		_, err = s.exec("drop_history", kept)
+		err = s.later("drop_history", kept)
 	}
 	return err
 }
@@ -148,9 +148,10 @@ func (s *Session) prune(queue string, state dibs.State, upTo int64) (int, error)
 	return int(n), err
 }
 
-// claimRow is a row of the log of claims.
+// claimRow is a row of the log of claims, as check_later.sql writes it.
 type claimRow struct {
-	token dibs.Token
+	Token dibs.Token `json:"token"`
+	At    int64      `json:"at"` // when the sweep looks at it again
 	ids   []int64
 }
 
@@ -159,7 +160,7 @@ func (s *Session) claimRows(statement string, args ...any) ([]claimRow, error) {
 	err := s.each(statement, func(rows *sql.Rows) error {
 		var c claimRow
 		var ids string
-		if err := rows.Scan(tokenColumn{&c.token}, text[string]{&ids}); err != nil {
+		if err := rows.Scan(tokenColumn{&c.Token}, text[string]{&ids}); err != nil {
 			return err
 		}
 		_ = json.Unmarshal([]byte(ids), &c.ids) // what SQL by hand has put there names no job
@@ -181,65 +182,84 @@ func (s *Session) expire() (int, error) {
 		if err != nil {
 			return expired, err
 		}
-		for _, c := range claims {
-			if s.ownTokens[c.token] {
-				continue
+		due := len(claims)
+		for len(claims) > 0 {
+			n, jobs := 0, 0
+			for ; n == 0 || n < len(claims) && jobs+len(claims[n].ids) <= maxPrune; n++ { // the jobs must fit into memory
+				jobs += len(claims[n].ids)
 			}
-			n, err := s.expireClaim(c, now)
+			some, err := s.expireClaims(claims[:n], now)
 			if err != nil {
 				return expired, err
 			}
-			expired += n
+			expired += some
+			claims = claims[n:]
 		}
 		// Claims without jobs cost next to nothing, so go on to claims that have some.
-		if len(claims) < maxExpire || expired >= maxExpire || time.Since(began) > sweepFor {
+		if due < maxExpire || expired >= maxExpire || time.Since(began) > sweepFor {
 			return expired, s.settle()
 		}
 	}
 }
 
-func (s *Session) expireClaim(c claimRow, now int64) (int, error) {
-	jobs, err := s.holding(c.ids)
+// expireClaims ends the leases of claims that have ended, and has the claims looked at again when the next ones end.
+func (s *Session) expireClaims(claims []claimRow, now int64) (int, error) {
+	var ids []int64
+	for _, c := range claims {
+		ids = append(ids, c.ids...)
+	}
+	jobs, err := s.holding(ids)
 	if err != nil {
 		return 0, err
 	}
-	expired, look := 0, int64(0)
-	var gone endings
-	for _, j := range jobs {
-		if j.token != c.token {
+	expired := 0
+	var all fates
+	var over []dibs.Token // tokens of claims without a lease
+	var later []claimRow
+	for _, c := range claims {
+		if s.ownTokens[c.Token] {
 			continue
 		}
-		if j.leaseUntil > now {
-			if look == 0 || j.leaseUntil < look {
-				look = j.leaseUntil
+		c.At = now + micro(claimCheckEvery)
+		live := false
+		for _, id := range c.ids {
+			j := jobs[id]
+			if j == nil || j.token != c.Token {
+				continue
 			}
-			continue
+			if j.leaseUntil > now {
+				c.At, live = min(c.At, j.leaseUntil), true
+				continue
+			}
+			q, err := s.ensureQueue(j.queue) // somebody may have deleted it
+			if err != nil {
+				return expired, err
+			}
+			s.apply(j, expiry(j, now), q, &all)
+			delete(jobs, id) // SQL by hand may have named it twice
+			expired++
 		}
-		q, err := s.ensureQueue(j.queue) // somebody may have deleted it
-		if err != nil {
-			return expired, err
+		if live {
+			later = append(later, c)
+		} else {
+			over = append(over, c.Token)
 		}
-		if err := s.apply(j, expiry(j, now), q, &gone); err != nil {
-			return expired, err
-		}
-		expired++
 	}
-	if err := s.flush(&gone, now); err != nil {
-		return expired, err
+	err = s.writeFates(&all, now)
+	if err == nil {
+		err = laterRows(s, "check_later", later)
 	}
-	if look > 0 {
-		_, err = s.exec("check_later", c.token[:], min(look, now+micro(claimCheckEvery)))
-		return expired, err
+	if err == nil {
+		err = laterRows(s, "forget_claim", over)
 	}
-	_, err = s.exec("forget_claim", c.token[:])
 	return expired, err
 }
 
 // expiry is the fate of a job whose worker let the lease end: it keeps its place and
 // has no backoff.
 func expiry(j *heldJob, now int64) fate {
-	f := fate{state: j.after(dibs.Outcome{Ending: dibs.EndRetry}), decidedAt: now, excused: j.excused, runAt: j.runAt}
-	f.failed = f.state != dibs.Cancelled
-	f.errors = j.failure(now, "lease expired")
+	f := fate{ID: j.id, State: j.after(dibs.Outcome{Ending: dibs.EndRetry}), decidedAt: now, RunAt: j.runAt}
+	f.failed = f.State != dibs.Cancelled
+	f.Errors = j.failure(now, "lease expired")
 	return f
 }

@@ -15,11 +15,12 @@ func (s *Session) meet(n *newJob, answer *dibs.Enqueued) error {
 	if answer.Existing = found; !found || err != nil || n.row.IfHeld == dibs.HeldKeep {
 		return err
 	}
-	j, err := s.readLive(answer.ID)
-	if err != nil || j == nil || j.running {
+	jobs, err := s.readLive(answer.ID)
+	if err != nil || len(jobs) == 0 || jobs[0].running {
 		return err
 	}
-	h := checks.Holder{ID: j.id, CreatedAt: j.created, RunAt: fromMicro(j.runAt)}
+	j := jobs[0]
+	h := checks.Holder{ID: j.ID, CreatedAt: j.created, RunAt: fromMicro(j.RunAt)}
 	*answer = h.Meet(n.row, fromMicro(n.createdAt))
 	return s.changeHolder(j, &h, n)
 }
@@ -28,25 +29,22 @@ func (s *Session) meet(n *newJob, answer *dibs.Enqueued) error {
 func (s *Session) changeHolder(j *liveJob, h *checks.Holder, n *newJob) error {
 	runAt := h.RunAt.UnixMicro()
 	if h.New == nil {
-		if runAt == j.runAt {
+		if runAt == j.RunAt {
 			return nil
 		}
 		if err := s.move(j, runAt, j.group); err != nil {
 			return err
 		}
-		_, err := s.exec("edit", j.id, j.priority, runAt, j.gate)
-		return err
+		return s.later("push", j.ID, runAt, j.Gate)
 	}
 	if err := s.move(j, runAt, n.group); err != nil {
 		return err
 	}
-	_, err := s.exec("replace", j.id, n.kind, n.priority, runAt, j.gate, n.maxAttempts, null(n.group), null(n.metadata), n.payload)
-	return err
+	return s.later("replace", j.ID, n.kind, n.priority, runAt, j.Gate, n.maxAttempts, null(n.group), null(n.metadata), n.payload)
 }
 
 // setWindow has a new job hold its key until its period ends.
 func (s *Session) setWindow(n *newJob, id int64) error {
 	until := n.row.Period.End(fromMicro(n.createdAt))
-	_, err := s.exec("set_window", n.queue, n.uniqueKey, until.UnixMicro(), id)
-	return err
+	return s.later("set_window", n.queue, n.uniqueKey, until.UnixMicro(), id)
 }

@@ -1,8 +1,8 @@
--- Purpose: note that a job is to be cancelled, and ask its holder to stop.
--- Parameters: ?1 id.
+-- Purpose: ask the holders of jobs to stop, and note that these are to be cancelled.
+-- Parameters: ?1 a JSON array of ids.
 -- Columns out: none.
--- Concurrency: the holder reads it when it next extends its lease; if it never does,
+-- Concurrency: a holder reads it when it next extends its lease; if it never does,
 --   the sweep cancels the job.
 update dibs_job
 set cancel_requested = 1
-where id = ?1
+where id in (select value from json_each(?1))

@@ -1,11 +1,13 @@
--- Purpose: have the sweep look at a claim later: when the next of its leases ends, or
---   once the caller's transaction that made it has ended.
--- Parameters: ?1 token, ?2 when.
--- Columns out: token, ids as a JSON array.
--- Concurrency: the only write transaction of the file.
+-- Purpose: have the sweep look at claims later: when the next of their leases end.
+-- Parameters: ?1 a JSON array of objects: token in hexadecimal digits, and at, when to look.
+-- Columns out: none.
+-- Concurrency: in the transaction of the sweep.
 update dibs_claim
-set check_at = ?2
-where token = ?1
-returning
-  token,
-  ids
+set check_at = l.at
+from (
+  select
+    unhex(value ->> 'token') as token,
+    value ->> 'at' as at
+  from jsonb_each(?1)
+) l
+where dibs_claim.token = l.token

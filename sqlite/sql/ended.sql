@@ -1,14 +1,20 @@
--- Purpose: read a finished job before it is put back or deleted.
--- Parameters: ?1 id.
--- Columns out: queue, state, attempt, group, unique key, unique until, when it ended.
--- Concurrency: the only write transaction of the file.
+-- Purpose: read finished jobs before they are put back or deleted.
+-- Parameters: ?1 a JSON array of ids.
+-- Columns out: id, queue, state, group, unique key, whether it would hold that again, when it ended.
+-- Concurrency: the only write transaction of the file: a key found free stays free in it.
+-- A job does not get its unique key back if another one holds it by now, nor if it was to hold it only until its first
+--   attempt.
 select
-  queue,
-  state,
-  attempt,
-  group_key,
-  unique_key,
-  unique_until,
-  finished_at
-from dibs_finished
-where id = ?1
+  f.id,
+  f.queue,
+  f.state,
+  f.group_key,
+  f.unique_key,
+  f.unique_key is not null and (f.unique_until <> 'claimed' or f.attempt = 0) and not exists (
+    select 1
+    from dibs_job j
+    where j.queue = f.queue and j.unique_key = f.unique_key and j.unique_held = 1
+  ),
+  f.finished_at
+from json_each(?1) i
+cross join dibs_finished f on f.id = i.value

@@ -1,6 +1,7 @@
--- Purpose: copy live jobs that end alike to the finished ones.
--- Parameters: ?1 a JSON array of ids, ?2 state, ?3 now, ?4 error history or null to keep
---   each job's own, ?5 result or null.
+-- Purpose: copy live jobs that end to the finished ones.
+-- Parameters: ?1 a JSON array, ?2 state, ?3 now. An element of the array is the id of a job that ends in the state ?2
+--   and keeps its errors, or an object: id, state, and where they apply cancel, errors (the history as a text) and
+--   result (a text).
 -- Columns out: none.
 -- Concurrency: in one transaction with the fence before it (held.sql) and the
 --   deletion after it (remove.sql).
@@ -31,27 +32,36 @@ insert into dibs_finished (
   result
 )
 select
-  id,
-  queue,
-  kind,
-  ?2,
+  j.id,
+  j.queue,
+  j.kind,
+  coalesce(l.state, ?2),
   ?3,
-  priority,
-  run_at,
-  attempt,
-  excused,
-  max_attempts,
-  group_key,
-  unique_key,
-  unique_until,
-  worker,
-  cancel_requested,
-  created_at,
-  claimed_at,
-  metadata,
-  payload,
-  coalesce(?4, errors),
-  ?5
-from dibs_job
-where id in (select value from json_each(?1))
+  j.priority,
+  j.run_at,
+  j.attempt,
+  j.excused,
+  j.max_attempts,
+  j.group_key,
+  j.unique_key,
+  j.unique_until,
+  j.worker,
+  l.cancel or j.cancel_requested,
+  j.created_at,
+  j.claimed_at,
+  j.metadata,
+  j.payload,
+  coalesce(l.errors, j.errors),
+  l.result
+from (
+  select
+    iif(type = 'object', value ->> 'id', value) as id,
+    iif(type = 'object', value ->> 'state', null) as state,
+    iif(type = 'object', coalesce(value ->> 'cancel', 0), 0) as cancel,
+    iif(type = 'object', value ->> 'errors', null) as errors,
+    iif(type = 'object', value ->> 'result', null) as result
+  from jsonb_each(?1)
+) l
+cross join dibs_job j on j.id = l.id
+where true
 on conflict (id) do nothing

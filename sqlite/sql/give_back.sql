@@ -1,5 +1,6 @@
--- Purpose: put a claimed job back to waiting.
--- Parameters: ?1 id, ?2 gate, ?3 run_at, ?4 excused, ?5 error history or null.
+-- Purpose: put claimed jobs back to waiting.
+-- Parameters: ?1 a JSON array of objects: id, run_at, and errors, the history as a text, unless it stays as it is;
+--   ?2 gate, ?3 1 if their attempts do not count, else 0.
 -- Columns out: none.
 -- Concurrency: in one transaction with the fence before it (held.sql).
 update dibs_job
@@ -7,7 +8,14 @@ set
   token = null,
   lease_until = null,
   gate = ?2,
-  run_at = ?3,
-  excused = ?4,
-  errors = ?5
-where id = ?1
+  run_at = l.run_at,
+  excused = excused + ?3,
+  errors = coalesce(l.errors, dibs_job.errors)
+from (
+  select
+    value ->> 'id' as id,
+    value ->> 'run_at' as run_at,
+    value ->> 'errors' as errors
+  from jsonb_each(?1)
+) l
+where dibs_job.id = l.id

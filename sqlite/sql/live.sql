@@ -1,17 +1,16 @@
--- Purpose: read a live job before it is changed.
--- Parameters: ?1 id.
--- Columns out: queue, gate, whether it runs, priority, run_at, attempt, group, errors,
---   created_at.
+-- Purpose: read live jobs before they are changed.
+-- Parameters: ?1 a JSON array of ids.
+-- Columns out: id, queue, gate, whether it runs, priority, run_at, attempt, group, created_at.
 -- Concurrency: the only write transaction of the file.
 select
-  queue,
-  gate,
-  token is not null,
-  priority,
-  run_at,
-  attempt,
-  group_key,
-  errors,
-  created_at
-from dibs_job
-where id = ?1
+  j.id,
+  j.queue,
+  j.gate,
+  j.token is not null,
+  j.priority,
+  j.run_at,
+  j.attempt,
+  j.group_key,
+  j.created_at
+from json_each(?1) i
+cross join dibs_job j on j.id = i.value

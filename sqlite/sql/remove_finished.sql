@@ -1,7 +1,7 @@
--- Purpose: delete a finished job, for good or because it was put back.
--- Parameters: ?1 id.
+-- Purpose: delete finished jobs, for good or because they were put back.
+-- Parameters: ?1 a JSON array of ids.
 -- Columns out: none.
--- Concurrency: in one transaction with the change of the counts and, if it was put back, with its
+-- Concurrency: in one transaction with the change of the counts and, if they were put back, with their
 --   insertion among the live jobs.
 delete from dibs_finished
-where id = ?1
+where id in (select value from json_each(?1))

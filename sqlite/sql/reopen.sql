@@ -1,8 +1,7 @@
--- Purpose: put a finished job back among the live ones.
--- Parameters: ?1 id, ?2 gate, ?3 run_at, ?4 excused, ?5 whether it holds its unique
---   key.
+-- Purpose: put finished jobs back among the live ones. All attempts are allowed again.
+-- Parameters: ?1 a JSON array of objects: id, gate, and holds, whether it holds its unique key; ?2 run_at.
 -- Columns out: none.
--- Concurrency: in one transaction with the deletion of the finished row.
+-- Concurrency: in one transaction with the deletion of the finished rows.
 insert into dibs_job (
   id,
   queue,
@@ -25,24 +24,24 @@ insert into dibs_job (
   errors
 )
 select
-  id,
-  queue,
-  kind,
-  priority,
-  ?3,
+  f.id,
+  f.queue,
+  f.kind,
+  f.priority,
   ?2,
-  attempt,
-  ?4,
-  max_attempts,
-  group_key,
-  unique_key,
-  unique_until,
-  ?5,
-  worker,
-  created_at,
-  claimed_at,
-  metadata,
-  payload,
-  errors
-from dibs_finished
-where id = ?1
+  i.value ->> 'gate',
+  f.attempt,
+  f.attempt,
+  f.max_attempts,
+  f.group_key,
+  f.unique_key,
+  f.unique_until,
+  i.value ->> 'holds',
+  f.worker,
+  f.created_at,
+  f.claimed_at,
+  f.metadata,
+  f.payload,
+  f.errors
+from jsonb_each(?1) i
+cross join dibs_finished f on f.id = i.value ->> 'id'
