@@ -184,6 +184,7 @@ func TestContributingSaysHowLargeADatabaseIs(t *testing.T) {
 	for pattern, want := range map[string][]int{
 		`Go without tests \| (\d+) lines \| (\d+) lines`:       {size("sqlite"), size("postgres")},
 		"in `internal/rowstore` \\| (\\d+) lines":              {size("internal/rowstore")},
+		"in `internal/reads` \\| (\\d+) lines":                 {size("internal/reads")},
 		"statements in `sql/` \\| (\\d+) \\| (\\d+)":           {len(statements(t, "sqlite")), len(statements(t, "postgres"))},
 		"`internal/checks` (\\d+) lines":                       {size("internal/checks")},
 		`The suite has (\d+) cases in (\d+) lines`:             {len(storetest.Names()), size("storetest")},

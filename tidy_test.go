@@ -75,6 +75,7 @@ var driver = map[string][]string{
 	"sqlite":           {"modernc.org/sqlite"},
 	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
 
+	"internal/reads":    nil,
 	"internal/rowstore": nil,
 }
 
@@ -93,7 +94,7 @@ var below = map[string][]string{
 	"internal/ticks":   {"", "internal/checks", "internal/zone"},
 	"internal/zone":    {""},
 	"internal/waits":   {"", "internal/checks"},
-	"sqlite":           {"", "internal/checks", "internal/rowstore", "internal/sqlfiles", "internal/ticks", "internal/wakeups", "diagnosis", "footprint"},
+	"sqlite":           {"", "internal/checks", "internal/reads", "internal/rowstore", "internal/sqlfiles", "internal/ticks", "internal/wakeups", "diagnosis", "footprint"},
 	"internal/bucket":  {""},
 	"internal/rest":    nil,
 	"dibstest":         {"", "postgres", "sqlite"},
@@ -101,7 +102,7 @@ var below = map[string][]string{
 	"metrics":          {""},
 	"internal/qualify": nil,
 	"internal/session": {""},
-	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/rest", "internal/ticks", "internal/waits", "diagnosis", "footprint", "internal/qualify", "internal/session", "internal/settings", "internal/sqlfiles", "internal/wakeups"},
+	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/reads", "internal/rest", "internal/ticks", "internal/waits", "diagnosis", "footprint", "internal/qualify", "internal/session", "internal/settings", "internal/sqlfiles", "internal/wakeups"},
 	"internal/history": {""},
 	"storetest":        {"", "internal/checks", "internal/history", "internal/needs"},
 	"internal/wire":    {"", "internal/nesting"},
@@ -110,7 +111,8 @@ var below = map[string][]string{
 	"internal/page":    {"", "internal/checks", "internal/failures", "internal/why", "internal/wire", "internal/words"},
 	"server":           {"", "internal/checks", "internal/page", "internal/wire", "internal/words"},
 
-	"internal/rowstore": {"", "internal/bucket", "internal/checks", "internal/rest", "internal/settings", "internal/ticks", "internal/waits", "internal/wakeups"},
+	"internal/reads":    {"", "internal/checks", "internal/ticks", "internal/waits"},
+	"internal/rowstore": {"", "internal/bucket", "internal/checks", "internal/reads", "internal/rest", "internal/settings", "internal/ticks", "internal/waits", "internal/wakeups"},
 	"internal/settings": {"", "internal/checks"},
 	"internal/sqlfiles": {""},
 	"internal/wakeups":  {""},
@@ -188,7 +190,7 @@ var (
 		lock_holders retention retry rights schedules_busy schedules_ticked set_windows take_windows turn_admit turn_claim turn_expire turn_sweep wake_group wake_groups`)
 	onlySQLite = strings.Fields(`
 		add_history drop_audit blocked check_earlier check_later clock clock_now count_claimed delete_schedule diagnose_file displace drop_claim drop_history drop_queue drop_queue_groups drop_queue_keys drop_queue_rates drop_queue_tally drop_tally drop_windows due_claims
-		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder list_last_finished list_last_live live log_claim mend_claims mend_groups mend_leases mend_queues mended_to next_held next_tick push queue queue_uses rate
+		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder live log_claim mend_claims mend_groups mend_leases mend_queues mended_to next_held next_tick push queue queue_uses rate
 		remove remove_finished reopen running schedule_ticked set_window spend sweep_due unhold unset_group unset_group_rate window`)
 )
 
@@ -212,13 +214,13 @@ func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {
 }
 
 // statements lists the names of a database's statements. A statement that no code uses is
-// an error; the code of SQLite's is in internal/rowstore, too.
+// an error; the code of those that only read is in internal/reads, too, and of SQLite's in internal/rowstore.
 func statements(t *testing.T, db string) []string {
 	t.Helper()
 	var code strings.Builder
 	for _, name := range files(t, ".go") {
 		dir := path.Dir(name)
-		if (dir == db || db == "sqlite" && dir == "internal/rowstore") && !strings.HasSuffix(name, "_test.go") {
+		if (dir == db || dir == "internal/reads" || db == "sqlite" && dir == "internal/rowstore") && !strings.HasSuffix(name, "_test.go") {
 			code.WriteString(read(t, name))
 		}
 	}
@@ -247,7 +249,7 @@ func TestTidyOneFunctionPutsDibsBeforeErrors(t *testing.T) {
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		if dir := path.Dir(name); strings.HasSuffix(name, "_test.go") || name == "internal/checks/failed.go" ||
-			!slices.Contains([]string{"adopt", "adopt/advice", "adopt/mapping", "internal/adopted", "internal/rowstore", "sqlite", "postgres", "internal/checks"}, dir) {
+			!slices.Contains([]string{"adopt", "adopt/advice", "adopt/mapping", "internal/adopted", "internal/reads", "internal/rowstore", "sqlite", "postgres", "internal/checks"}, dir) {
 			continue
 		}
 		panics := map[ast.Node]bool{}

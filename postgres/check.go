@@ -5,10 +5,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
-	"github.com/dibs-queue/dibs/internal/ticks"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // planFreely lets the planner choose any plan for a statement that reads all rows.
@@ -18,39 +17,16 @@ var planFreely = qualify.Text(`select set_config(name, 'on', true) from unnest(a
 // has to be of one snapshot, so smaller steps would hold that for as long.
 var unlimited = qualify.Text(`select set_config('statement_timeout', '0', true)`)
 
-// Check implements dibs.Database.
+// Check implements dibs.Database. The upkeep's connections serve it even if the caller's transaction holds the last other one.
 func (s *Store) Check(ctx context.Context) ([]string, error) {
-	if err := s.check(ctx, "check"); err != nil {
-		return nil, err
-	}
-	var wrong repairable
-	var findings []string
-	// The upkeep's connections serve it even if the caller's transaction holds the last other one.
-	err := s.upkeep.run(ctx, step{sql: unlimited}, step{sql: planFreely}, s.repairable(&wrong), step{
-		sql:   s.sql.get("check"),
-		begin: func() { findings = []string{} },
-		row: func(scan func(...any) error) error {
-			var finding string
-			err := scan(&finding)
-			findings = append(findings, finding)
-			return err
-		},
-	})
-	if err != nil {
-		return nil, classify("check", err)
-	}
-	findings = append(wrong.findings, findings...)
-	err = s.db.run(ctx, step{sql: unlimited}, step{sql: planFreely}, step{sql: s.sql.get("texts"), row: func(scan func(...any) error) error {
-		var j dibs.RawJob
-		err := scan(&j.ID, (*[]byte)(&j.Payload), (*[]byte)(&j.Metadata))
-		findings = append(findings, checks.Texts(&j)...)
-		return err
-	}})
-	if err != nil {
-		return nil, classify("check", err)
-	}
-	schedules, err := ticks.UnreadableOf(ctx, s.Schedules)
-	return append(findings, schedules...), err
+	return s.readsOn(func(s *Store) conn { return freeConn{s.upkeep} }).Check(ctx)
+}
+
+// freeConn reads all rows, however long that takes.
+type freeConn struct{ conn }
+
+func (c freeConn) run(ctx context.Context, steps ...step) error {
+	return c.conn.run(ctx, append([]step{{sql: unlimited}, {sql: planFreely}}, steps...)...)
 }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns
@@ -88,7 +64,7 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong repairable, err error) {
 	c := s.connOn(t)
 	turn := step{sql: s.sql.get("lock_repair"), args: []any{lockKey(s.o.schema(), "repair")}}
-	if err := c.run(ctx, waitBriefly, turn, step{sql: unlimited}, step{sql: planFreely}, s.repairable(&wrong)); err != nil {
+	if err := (freeConn{c}).run(ctx, waitBriefly, turn, s.repairable(&wrong)); err != nil {
 		return wrong, err
 	}
 	var steps []step
@@ -120,23 +96,22 @@ type repairable struct {
 
 func (s *Store) repairable(wrong *repairable) step {
 	return step{sql: s.sql.get("repairable"), row: func(scan func(...any) error) error {
-		var finding, queue, state string
-		var lacks int64
-		if err := scan(&finding, &queue, &state, &lacks); err != nil {
+		var d reads.Damage
+		if err := scan(d.Columns()...); err != nil {
 			return err
 		}
-		wrong.findings = append(wrong.findings, finding)
+		wrong.findings = append(wrong.findings, d.Finding)
 		switch {
-		case state == "group":
-			wrong.groups[queue] = true
+		case d.State == "group":
+			wrong.groups[d.Queue] = true
 			return nil
-		case state == "payload":
+		case d.State == "payload":
 			wrong.payloads = true
 			return nil
-		case wrong.counts[queue] == nil:
-			wrong.counts[queue] = map[string]int64{}
+		case wrong.counts[d.Queue] == nil:
+			wrong.counts[d.Queue] = map[string]int64{}
 		}
-		wrong.counts[queue][state] = lacks
+		wrong.counts[d.Queue][d.State] = d.Lacks
 		return nil
 	}, begin: func() { *wrong = repairable{counts: map[string]map[string]int64{}, groups: map[string]bool{}} }}
 }

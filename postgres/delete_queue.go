@@ -4,9 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // DeleteQueue implements dibs.Admin.
@@ -49,12 +48,8 @@ func (s *Store) tryDeleteQueue(ctx context.Context, name string, ended, keep boo
 		ctx, waitBriefly,
 		step{sql: s.sql.get("lock_admit"), args: []any{s.admitKey(name)}},
 		step{sql: s.sql.get("delete_queue"), args: []any{name, ended, keep}, begin: func() { found, deleted = false, false }, row: func(scan func(...any) error) error {
-			var live, kept *int64
-			var key *string
-			var until pgtype.Timestamptz
-			err := scan(&deleted, &live, &kept, &key, &until)
+			err := scan(append([]any{&deleted}, reads.Uses(uses)...)...)
 			found = true
-			uses.Live, uses.Ended, uses.Key, uses.KeyUntil = value(live), value(kept), value(key), utc(until)
 			return err
 		}},
 	)
@@ -62,14 +57,6 @@ func (s *Store) tryDeleteQueue(ctx context.Context, name string, ended, keep boo
 		return false, checks.UnknownQueue(name)
 	}
 	return deleted, classify("delete queue", err)
-}
-
-// value is what p points to, or zero.
-func value[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
 
 // remakeIfUsed makes a deleted queue anew if an enqueue committed just after the deletion had looked.

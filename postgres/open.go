@@ -227,7 +227,7 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, own bool) (*St
 	s.timer = ticks.NewTimer(s.closed, s.tick)
 	s.bell = newBell(s)
 	s.initMerged()
-	s.waits.Look = s.lookForEnded
+	s.waits.Look = s.upkeepReads().Ended
 	return s, nil
 }
 

@@ -60,7 +60,7 @@ func TestPlansWithManyQueues(t *testing.T) {
 	if err := Migrate(t.Context(), url, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	p := &planTest{T: t, url: url, reads: map[string]reads{}}
+	p := &planTest{T: t, url: url, reads: map[string]readBy{}}
 	p.admin = newExplaining(t, url, connKinds[1]).conn
 	p.exec("alter table dibs.tally set (autovacuum_enabled = false)")
 	lasting := []*explaining{newExplaining(t, url, connKinds[0]), newExplaining(t, url, connKinds[1])}
@@ -80,7 +80,7 @@ func (e *explaining) runOnManyQueues(p *planTest, situation string) {
 	e.Helper()
 	p.round++
 	e.round = fmt.Sprint(p.round)
-	e.reads, e.rows, e.steps = map[string]reads{}, map[string]float64{}, map[string]float64{}
+	e.reads, e.rows, e.steps = map[string]readBy{}, map[string]float64{}, map[string]float64{}
 	e.verbs()
 	ctx, s := e.Context(), e.store
 	s.queues.init()

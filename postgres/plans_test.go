@@ -25,13 +25,13 @@ type explaining struct {
 	conn           *pgx.Conn
 	callerTx       pgx.Tx            // the caller's transaction, if any
 	statementNames map[string]string // names of statements, by text
-	reads          map[string]reads
+	reads          map[string]readBy
 	rows           map[string]float64 // most rows of growing tables that one run of a statement has read
 	steps          map[string]float64 // most rows and rounds of all nodes in one run of a statement
 }
 
 // reads are the ways to read growing tables, such as "Index Scan job_ready".
-type reads map[string]bool
+type readBy map[string]bool
 
 // plan is a node in the output of EXPLAIN ANALYZE.
 type plan struct {
@@ -48,7 +48,7 @@ type plan struct {
 // small tables have a row per queue, per group with a limit of its own, or per worker.
 var small = []string{"queue", "turn", "group_limit", "worker"}
 
-func (p plan) readRows(r reads) (rows float64) {
+func (p plan) readRows(r readBy) (rows float64) {
 	for _, child := range p.Plans {
 		rows += child.readRows(r)
 	}
@@ -125,7 +125,7 @@ func (e *explaining) explainOne(ctx context.Context, t pgx.Tx, name string, s st
 		return err
 	}
 	if e.reads[name] == nil {
-		e.reads[name] = reads{}
+		e.reads[name] = readBy{}
 	}
 	e.rows[name] = max(e.rows[name], top[0].Plan.readRows(e.reads[name]))
 	e.steps[name] = max(e.steps[name], top[0].Plan.steps())
@@ -223,7 +223,7 @@ type planTest struct {
 	*testing.T
 	url   string
 	admin *pgx.Conn
-	reads map[string]reads // reads by statement, on connections whose plans are checked
+	reads map[string]readBy // reads by statement, on connections whose plans are checked
 	round int
 }
 
@@ -252,14 +252,14 @@ func (p *planTest) checkReads(situation string, lasting []*explaining) {
 	for i, e := range lasting {
 		p.round++
 		e.round = fmt.Sprint(p.round)
-		e.reads, e.rows, e.steps = map[string]reads{}, map[string]float64{}, map[string]float64{}
+		e.reads, e.rows, e.steps = map[string]readBy{}, map[string]float64{}, map[string]float64{}
 		if connKinds[i].tx {
 			e.verbsOfTx()
 		} else {
 			e.verbs()
 			for name, r := range e.reads {
 				if p.reads[name] == nil {
-					p.reads[name] = reads{}
+					p.reads[name] = readBy{}
 				}
 				maps.Copy(p.reads[name], r)
 			}
@@ -315,7 +315,7 @@ func TestPlans(t *testing.T) {
 	if err := Migrate(t.Context(), url, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	p := &planTest{T: t, url: url, reads: map[string]reads{}}
+	p := &planTest{T: t, url: url, reads: map[string]readBy{}}
 	p.admin = newExplaining(t, url, connKinds[1]).conn
 	for table := range strings.SplitSeq(bigTables, ", ") {
 		p.exec("alter table " + table + " set (autovacuum_enabled = false)")

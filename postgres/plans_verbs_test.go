@@ -280,7 +280,7 @@ func (e *explaining) operate() {
 	e.must(err)
 	_, err = s.Get(ctx, added[2].ID)
 	e.must(err)
-	_, err = s.lookForEnded(ctx, []int64{1, added[2].ID, 1 << 60})
+	_, err = s.upkeepReads().Ended(ctx, []int64{1, added[2].ID, 1 << 60})
 	e.must(err)
 	for _, f := range []dibs.Filter{{}, {State: dibs.Running}, {Queue: "q", State: dibs.Waiting}, {State: dibs.Completed}, {Queue: "q", State: dibs.Dead}} {
 		f.Limit = 10

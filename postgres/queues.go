@@ -9,6 +9,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/bucket"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/settings"
 )
 
@@ -119,14 +120,7 @@ func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([
 	var list []queueRow
 	read := step{sql: s.sql.get("queues"), args: []any{names}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
 		var q queueRow
-		var order string
-		var lease, base, most, completed, dead, cancelled, per, timeout, groupPer int64
-		err := scan(&q.Name, &q.version, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, &order, &lease, &q.MaxAttempts,
-			&base, &q.Backoff.Factor, &most, &q.Backoff.Jitter, &completed, &dead, &cancelled, &q.PayloadLimit,
-			&q.Rate.N, &per, &q.Rate.Burst, &timeout, &q.GroupRate.N, &groupPer, &q.GroupRate.Burst, &q.grouped, &q.groupRates, &q.counted)
-		q.Order, q.Lease, q.JobTimeout = dibs.Order(order), us(lease), us(timeout)
-		q.Backoff.Base, q.Backoff.Max, q.Rate.Per, q.GroupRate.Per = us(base), us(most), us(per), us(groupPer)
-		q.KeepCompleted, q.KeepDead, q.KeepCancelled = us(completed), us(dead), us(cancelled)
+		err := scan(reads.Queue(&q.Queue, &q.groupRates, &q.version, &q.grouped, &q.counted)...)
 		list = append(list, q)
 		return err
 	}}

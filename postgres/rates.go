@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -110,7 +109,7 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 			if err := tx.run(ctx, s.groupLock(queue)...); err != nil {
 				return err
 			}
-			list, err := s.groupsOn(ctx, tx, queue)
+			list, err := s.readsOn(func(*Store) conn { return tx }).Groups(ctx, queue)
 			if err := settings.OrStale(checks.GroupOf(list, group) == old, err); err != nil {
 				return err
 			}
@@ -159,82 +158,4 @@ func (s *Store) groupChanged(ctx context.Context, queue string, c dibs.GroupChan
 	}
 	s.Wake(queue)
 	return err
-}
-
-// Groups implements dibs.Admin.
-func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) {
-	if err := s.check(ctx, "groups"); err != nil {
-		return nil, err
-	}
-	if err := checks.Name("queue", queue); err != nil {
-		return nil, err
-	}
-	list, err := s.groupsOn(ctx, s.db, queue)
-	if err != nil {
-		return nil, classify("groups", err)
-	}
-	return list, nil
-}
-
-func (s *Store) groupsOn(ctx context.Context, c conn, queue string) (list []dibs.Group, err error) {
-	err = c.run(ctx, step{
-		sql: s.sql.get("group_settings"), args: []any{queue},
-		begin: func() { list = []dibs.Group{} },
-		row: func(scan func(...any) error) error {
-			var g dibs.Group
-			var per int64
-			var held pgtype.Timestamptz
-			err := scan(&g.Name, &g.Limit, &g.Rate.N, &per, &g.Rate.Burst, &held)
-			g.Rate.Per = us(per)
-			if held.Valid {
-				g.HeldUntil = held.Time.UTC()
-			}
-			list = append(list, g)
-			return err
-		},
-	})
-	return list, err
-}
-
-// Backlogs implements dibs.Admin.
-func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
-	if err := s.check(ctx, "backlogs"); err != nil {
-		return nil, err
-	}
-	if err := checks.Backlogs(queue, after); err != nil {
-		return nil, err
-	}
-	var list []dibs.Backlog
-	err := s.db.run(ctx, step{
-		sql: s.sql.get("backlog"), args: []any{queue, after, dibs.MaxBacklogs, checks.CountedBacklog},
-		begin: func() { list = []dibs.Backlog{} },
-		row: func(scan func(...any) error) error {
-			var b dibs.Backlog
-			err := scan(&b.Group, &b.Places, &b.Blocked)
-			list = append(list, b)
-			return err
-		},
-	})
-	if err != nil {
-		return nil, classify("backlogs", err)
-	}
-	return list, nil
-}
-
-// heldStep notes in the statistics which queues are held up by their rates.
-func (s *Store) heldStep(list *[]dibs.QueueStats) step {
-	return step{sql: s.sql.get("held_queues"), row: func(scan func(...any) error) error {
-		var queue string
-		var until pgtype.Timestamptz
-		var groups int64
-		err := scan(&queue, &until, &groups)
-		if i, ok := slices.BinarySearchFunc(*list, queue, func(q dibs.QueueStats, name string) int {
-			return strings.Compare(q.Queue, name)
-		}); ok {
-			if (*list)[i].HeldGroups = groups; until.Valid {
-				(*list)[i].HeldUntil = until.Time.UTC()
-			}
-		}
-		return err
-	}}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/settings"
 	"github.com/dibs-queue/dibs/internal/ticks"
 )
@@ -22,33 +23,17 @@ type scheduleRow struct {
 	version int64
 }
 
-// readSchedules reads the schedules of some names, or all if names is nil, with the payloads of those that are to be
-// whole, and the database's time.
-func (s *Store) readSchedules(ctx context.Context, c conn, names, whole []string) (list []scheduleRow, now time.Time, err error) {
-	err = c.run(ctx, step{sql: s.sql.get("schedules"), args: []any{names, whole}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
-		r, ok, err := scanSchedule(scan, &now)
-		if ok {
-			list = append(list, r)
+// readSchedules reads schedules, and the database's time, by schedules.sql or schedules_due.sql.
+func (s *Store) readSchedules(ctx context.Context, c conn, statement string, args ...any) (list []scheduleRow, now time.Time, err error) {
+	err = c.run(ctx, step{sql: s.sql.get(statement), args: args, begin: func() { list = nil }, row: func(scan func(...any) error) error {
+		var version int64
+		one, err := reads.Schedule(scan, &now, &version)
+		if one != nil {
+			list = append(list, scheduleRow{*one, version})
 		}
 		return err
 	}})
 	return list, now, err
-}
-
-func scanSchedule(scan func(...any) error, now *time.Time) (r scheduleRow, ok bool, err error) {
-	var name, owner pgtype.Text
-	var version, lastJob pgtype.Int8
-	var text, payload, metadata []byte
-	var paused pgtype.Bool
-	var since, next, lastTick pgtype.Timestamptz
-	err = scan(now, &name, &owner, &version, &text, &payload, &metadata, &paused, &since, &next, &lastTick, &lastJob)
-	if *now = now.UTC(); err != nil || !name.Valid {
-		return r, false, err
-	}
-	s := ticks.Decode(name.String, text, payload, metadata)
-	s.Owner, s.Paused = owner.String, paused.Bool
-	s.Since, s.Next, s.LastTick, s.LastJob = utc(since), utc(next), utc(lastTick), lastJob.Int64
-	return scheduleRow{Schedule: s, version: version.Int64}, true, nil
 }
 
 // utc is a time, or zero for null and for the infinite ones, which only SQL by hand can leave.
@@ -67,25 +52,9 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// Schedules implements dibs.Schedules.
-func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error) {
-	if err := s.check(ctx, "schedules"); err != nil {
-		return nil, err
-	}
-	if err := ticks.Named(names); err != nil {
-		return nil, err
-	}
-	rows, _, err := s.readSchedules(ctx, s.db, names, names)
-	list := make([]dibs.Schedule, len(rows))
-	for i := range rows {
-		list[i] = rows[i].Schedule
-	}
-	return list, classify("schedules", err)
-}
-
 // schedule reads one schedule, and the time; without such a schedule the version is 0.
 func (s *Store) schedule(ctx context.Context, name string) (r scheduleRow, now time.Time, err error) {
-	list, now, err := s.readSchedules(ctx, s.upkeep, []string{name}, []string{name})
+	list, now, err := s.readSchedules(ctx, s.upkeep, "schedules", []string{name}, []string{name})
 	if len(list) > 0 {
 		r = list[0]
 	}
@@ -200,7 +169,7 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 
 // agree makes an owner's schedules those of the list, in one transaction.
 func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) error {
-	old, now, err := s.readSchedules(ctx, s.upkeep, nil, ticks.Names(list))
+	old, now, err := s.readSchedules(ctx, s.upkeep, "schedules", nil, ticks.Names(list))
 	if err != nil {
 		return err
 	}
@@ -260,16 +229,4 @@ func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) 
 		return dibs.Enqueued{}, classify("run schedule", err)
 	}
 	return out[0], nil // it has woken the workers
-}
-
-// NextTicks implements dibs.Schedules.
-func (s *Store) NextTicks(ctx context.Context, of dibs.Schedule, n int) ([]time.Time, error) {
-	if err := s.check(ctx, "next ticks"); err != nil {
-		return nil, err
-	}
-	_, now, err := s.readSchedules(ctx, s.upkeep, []string{}, nil)
-	if err != nil {
-		return nil, classify("next ticks", err)
-	}
-	return ticks.NextTicks(&of, n, now)
 }

@@ -124,7 +124,7 @@ type tickRound struct {
 // tickSome takes schedules whose ticks have come, in one transaction with their jobs and
 // their next ticks.
 func (s *Store) tickSome(ctx context.Context, r *tickRound) error {
-	list, now, err := s.dueSchedules(ctx, r)
+	list, now, err := s.readSchedules(ctx, r, "schedules_due", tickBatch, r.leave) // locked
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -181,16 +181,6 @@ func dueTicks(r *scheduleRow, now time.Time) (due []time.Time, next time.Time, e
 	}
 	due, next = ticks.Due(spec, &r.Schedule, r.Next, now)
 	return due, next, nil
-}
-
-// dueSchedules locks schedules whose ticks have come.
-func (s *Store) dueSchedules(ctx context.Context, r *tickRound) (list []scheduleRow, now time.Time, err error) {
-	err = r.run(ctx, step{sql: s.sql.get("schedules_due"), args: []any{tickBatch, r.leave}, row: func(scan func(...any) error) error {
-		row, _, err := scanSchedule(scan, &now)
-		list = append(list, row)
-		return err
-	}})
-	return list, now, err
 }
 
 // busyJobs are those last jobs that have not ended, of schedules that mind.

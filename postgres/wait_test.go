@@ -33,7 +33,7 @@ func TestThousandsOfWaitersCostOneStatement(t *testing.T) {
 		looks.Add(1)
 		asked.Add(int64(len(ids)))
 		most.Store(max(most.Load(), int64(len(ids))))
-		return s.lookForEnded(ctx, ids)
+		return s.upkeepReads().Ended(ctx, ids)
 	}
 	const n = 3000
 	added, err := s.Enqueue(t.Context(), slices.Repeat([]dibs.NewJob{{Kind: "k"}}, n))

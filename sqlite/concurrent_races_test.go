@@ -124,6 +124,24 @@ func TestAStartBesideAnAdmissionCounts(t *testing.T) {
 	}
 }
 
+// What a group's rate has saved up is not forgotten while starts are still to be counted towards it: counted from nothing,
+// they would weigh less.
+func TestARateIsKeptForStartsThatAreToBeCounted(t *testing.T) {
+	t.Parallel()
+	c := newContest(t)
+	c.set(dibs.QueueChange{GroupRate: &dibs.Rate{N: 1, Per: time.Second}})
+	ids := c.enqueue(dibs.NewJob{Group: "g"})
+	c.claims(9, ids[0])
+	c.sql("insert into dibs_rate (queue, group_key, full_ns) values ('q', 'g', 1)") // it was full when the job started
+	if _, err := c.Sweep(c.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var kept int
+	if err := c.DB().QueryRowContext(c.Context(), "select count(*) from dibs_rate where group_key = 'g'").Scan(&kept); err != nil || kept != 1 {
+		t.Errorf("%d rows of the group's rate are kept, %v", kept, err)
+	}
+}
+
 // A job that another transaction holds while a better one of its group is waiting keeps its place.
 func TestAJobThatIsHeldKeepsItsPlace(t *testing.T) {
 	t.Parallel()

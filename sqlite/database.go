@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
-// The methods of dibs.Database that decide in Go are in internal/rowstore.
+// The methods of dibs.Database that only read are in internal/reads, and those that decide in Go in internal/rowstore.
 
 func (s *Store) common() *rowstore.Store {
 	if s == nil {
@@ -16,6 +17,8 @@ func (s *Store) common() *rowstore.Store {
 	}
 	return s.rows
 }
+
+func (s *Store) reads() reads.Calls { return s.common().Reads() }
 
 // Use puts middleware around every Enqueue of the store and of its transactions: f gets the
 // next function and returns one that calls it. It is called at each Enqueue. What was given
@@ -64,12 +67,12 @@ func (s *Store) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
 
 // Get returns one job in any state.
 func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
-	return s.common().Get(ctx, id)
+	return s.reads().Get(ctx, id)
 }
 
 // List returns a page of jobs, newest first.
 func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
-	return s.common().List(ctx, f)
+	return s.reads().List(ctx, f)
 }
 
 // Cancel ends jobs that wait, and asks the holders of running ones to stop.
@@ -105,7 +108,7 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 
 // Queues lists queues by name with their settings: all, or those of the names that there are.
 func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error) {
-	return s.common().Queues(ctx, names...)
+	return s.reads().Queues(ctx, names...)
 }
 
 // SetQueue changes the named settings and returns the result.
@@ -119,7 +122,7 @@ func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue
 }
 
 // Stats counts every queue, by name.
-func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) { return s.common().Stats(ctx) }
+func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) { return s.reads().Stats(ctx) }
 
 // DeleteQueue deletes a queue that nothing needs: see dibs.Admin.
 func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error {
@@ -138,32 +141,32 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 
 // Groups lists the groups of a queue that have settings of their own.
 func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) {
-	return s.common().Groups(ctx, queue)
+	return s.reads().Groups(ctx, queue)
 }
 
 // Backlogs counts the blocked jobs of the groups of a queue that have any.
 func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
-	return s.common().Backlogs(ctx, queue, after)
+	return s.reads().Backlogs(ctx, queue, after)
 }
 
 // History counts what happened in each of the last minutes.
 func (s *Store) History(ctx context.Context, queues []string, since time.Duration) ([]dibs.Minute, error) {
-	return s.common().History(ctx, queues, since)
+	return s.reads().History(ctx, queues, since)
 }
 
 // Failures lists how dead jobs have ended, last died first.
 func (s *Store) Failures(ctx context.Context, f dibs.FailureFilter) ([]dibs.Failure, error) {
-	return s.common().Failures(ctx, f)
+	return s.reads().Failures(ctx, f)
 }
 
 // Times computes how long the last completed jobs of a queue waited and ran.
 func (s *Store) Times(ctx context.Context, queue string) (dibs.Times, error) {
-	return s.common().Times(ctx, queue)
+	return s.reads().Times(ctx, queue)
 }
 
 // Schedules lists all schedules, or some: see dibs.Schedules.
 func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error) {
-	return s.common().Schedules(ctx, names...)
+	return s.reads().Schedules(ctx, names...)
 }
 
 // SetSchedule makes a schedule or replaces the one of that name: see dibs.Schedules.
@@ -193,7 +196,7 @@ func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) 
 
 // NextTicks lists the next ticks of a schedule: see dibs.Schedules.
 func (s *Store) NextTicks(ctx context.Context, of dibs.Schedule, n int) ([]time.Time, error) {
-	return s.common().NextTicks(ctx, of, n)
+	return s.reads().NextTicks(ctx, of, n)
 }
 
 // Register writes entries of the register: see dibs.Store.
@@ -203,12 +206,12 @@ func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error 
 
 // Workers lists the register of workers: see dibs.Admin.
 func (s *Store) Workers(ctx context.Context) ([]dibs.WorkerInfo, error) {
-	return s.common().Workers(ctx)
+	return s.reads().Workers(ctx)
 }
 
 // DueKinds lists the kinds of due jobs: see dibs.Admin.
 func (s *Store) DueKinds(ctx context.Context, queue string) ([]string, error) {
-	return s.common().DueKinds(ctx, queue)
+	return s.reads().DueKinds(ctx, queue)
 }
 
 // NoteChange notes what somebody has changed: see dibs.Admin.
@@ -218,11 +221,11 @@ func (s *Store) NoteChange(ctx context.Context, c dibs.Change) error {
 
 // Changes lists what somebody has changed: see dibs.Admin.
 func (s *Store) Changes(ctx context.Context, n int) ([]dibs.Change, error) {
-	return s.common().Changes(ctx, n)
+	return s.reads().Changes(ctx, n)
 }
 
 // Check looks for anything in the database that breaks an invariant.
-func (s *Store) Check(ctx context.Context) ([]string, error) { return s.common().Check(ctx) }
+func (s *Store) Check(ctx context.Context) ([]string, error) { return s.reads().Check(ctx) }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns
 // those findings, one line each: jobs that nobody would ever claim or expire, counts that

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/needs"
@@ -62,5 +63,33 @@ func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
 	}
 	if _, err := s.Repair(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The database's time is ahead of the system's clock after that was set back. Lists go by the same time as claims.
+func TestListsGoByTheTimeOfTheDatabase(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	_, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k", UniqueKey: "a", UniqueFor: time.Minute}, {Kind: "k", Delay: time.Minute}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: 1})
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%v, %v", jobs, err)
+	}
+	if err := s.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+		t.Fatal(err)
+	}
+	filters := []dibs.Filter{{Queue: dibs.DefaultQueue, UniqueKey: "a"}, {State: dibs.Waiting, Scheduled: true}}
+	for _, want := range []int{1, 0} {
+		for _, f := range filters {
+			if p, err := s.List(t.Context(), f); err != nil || len(p.Jobs) != want {
+				t.Errorf("%+v lists %d jobs, want %d, %v", f, len(p.Jobs), want, err)
+			}
+		}
+		if err := s.OnWriter(t.Context(), "update dibs_clock set now = now + 3600000000"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

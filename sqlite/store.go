@@ -70,6 +70,7 @@ type Store struct {
 	file       openedFile
 	writer     *writer
 	readers    *sql.DB
+	prepared   sync.Map // *sql.Stmt on readers, by the names of statements
 	callerPool *sql.DB
 	turn       *turn
 	wakeups    *watcher
@@ -189,7 +190,11 @@ func (s *Store) failed(ctx context.Context, err error) error {
 
 // read runs one statement on a connection that only reads.
 func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
-	rows, err := s.readers.QueryContext(ctx, s.sql.Statements.Get(statement), args...)
+	st, err := s.prepare(ctx, statement)
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	rows, err := st.QueryContext(ctx, args...)
 	if err != nil {
 		return s.failed(ctx, err)
 	}
@@ -200,4 +205,21 @@ func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows)
 		}
 	}
 	return rows.Err()
+}
+
+// prepare returns a statement that only reads, which each connection keeps prepared: to plan a list takes longer than to
+// read it.
+func (s *Store) prepare(ctx context.Context, statement string) (*sql.Stmt, error) {
+	if st, ok := s.prepared.Load(statement); ok {
+		return st.(*sql.Stmt), nil
+	}
+	st, err := s.readers.PrepareContext(ctx, s.sql.Statements.Get(statement))
+	if err != nil {
+		return nil, err
+	}
+	if other, had := s.prepared.LoadOrStore(statement, st); had {
+		_ = st.Close() // another goroutine was faster
+		return other.(*sql.Stmt), nil
+	}
+	return st, nil
 }

@@ -20,6 +20,7 @@ var listCases = []oneCase{
 	{"pages cover each job once", listPages},
 	{"pages cover what stays while other jobs come and go", listPagesMoving},
 	{"a page that is not from here is bad input", listBadPage},
+	{"where there is nothing the list is empty, not nil, so that JSON shows []", listNothing},
 	{"a filter that breaks a rule is bad input", listBadFilter},
 }
 
@@ -247,6 +248,53 @@ func listBadPage(t *test) {
 	for _, after := range []string{"x", "-", "1;drop", "\x00"} {
 		_, err := t.db.List(t.ctx, dibs.Filter{After: after})
 		invalid(t, err, "after")
+	}
+	t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
+	for _, j := range t.claim(dibs.ClaimRequest{N: 2}) {
+		t.complete(j)
+	}
+	for _, pages := range [][2]dibs.Filter{{{Limit: 1}, {Limit: 1, State: dibs.Completed}}, {{Limit: 1, State: dibs.Completed}, {Limit: 1}}} {
+		p, err := t.db.List(t.ctx, pages[0])
+		t.must(err)
+		pages[1].After = p.Next
+		_, err = t.db.List(t.ctx, pages[1])
+		invalid(t, err, "after")
+	}
+}
+
+func listNothing(t *test) {
+	for _, f := range []dibs.Filter{{}, {State: dibs.Running}, {State: dibs.Dead}, {Queue: "q", UniqueKey: "u"}} {
+		p, err := t.db.List(t.ctx, f)
+		t.must(err)
+		if p.Jobs == nil || len(p.Jobs) > 0 {
+			t.Errorf("%+v lists %#v", f, p.Jobs)
+		}
+	}
+	queues, err := t.db.Queues(t.ctx, "nosuch")
+	t.must(err)
+	stats, err := t.db.Stats(t.ctx)
+	t.must(err)
+	schedules, err := t.db.Schedules(t.ctx)
+	t.must(err)
+	groups, err := t.db.Groups(t.ctx, "nosuch")
+	t.must(err)
+	backlogs, err := t.db.Backlogs(t.ctx, "nosuch", "")
+	t.must(err)
+	kinds, err := t.db.DueKinds(t.ctx, "nosuch")
+	t.must(err)
+	workers, err := t.db.Workers(t.ctx)
+	t.must(err)
+	changes, err := t.db.Changes(t.ctx, 1)
+	t.must(err)
+	failures, err := t.db.Failures(t.ctx, dibs.FailureFilter{Queues: []string{"nosuch"}})
+	t.must(err)
+	for name, isNil := range map[string]bool{
+		"Queues": queues == nil, "Stats": stats == nil, "Schedules": schedules == nil, "Groups": groups == nil, "Backlogs": backlogs == nil,
+		"DueKinds": kinds == nil, "Workers": workers == nil, "Changes": changes == nil, "Failures": failures == nil,
+	} {
+		if isNil {
+			t.Errorf("%s returns nil", name)
+		}
 	}
 }
 

@@ -44,6 +44,9 @@ type Edit struct {
 // rows is the path in sqlite's folder of the part of the store that does not know which database it is.
 const rows = "../internal/rowstore/"
 
+// reads is the path in a store's folder of the calls that only read, which all stores share.
+const reads = "../internal/reads/"
+
 // Variants lists all faults.
 func Variants() []Variant {
 	return slices.Concat(claimVariants, finishVariants, timeVariants, limitVariants, otherVariants, concurrentVariants)

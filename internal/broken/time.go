@@ -82,10 +82,10 @@ var timeVariants = []Variant{
 		Harm:  "A job that has just begun again seems to be nearly done.",
 		Patches: []Patch{
 			{"postgres", "TestStore/progress/progress ends with its attempt", []Edit{
-				{"jobs.go", "\tchecks.ReadProgress(j, progress)\n", "\tlast := j.Attempt\n\tfor j.Attempt = 0; j.Attempt < last && j.Progress == nil; {\n\t\tj.Attempt++\n\t\tchecks.ReadProgress(j, progress)\n\t}\n\tj.Attempt = last\n"},
+				progressOfAnyAttempt,
 			}},
 			{"sqlite", "TestStore/progress/progress ends with its attempt", []Edit{
-				{rows + "rows.go", "\tchecks.ReadProgress(j, []byte(progress))\n", "\tlast := j.Attempt\n\tfor j.Attempt = 0; j.Attempt < last && j.Progress == nil; {\n\t\tj.Attempt++\n\t\tchecks.ReadProgress(j, []byte(progress))\n\t}\n\tj.Attempt = last\n"},
+				progressOfAnyAttempt,
 			}},
 		},
 		Untortured: "its handlers set no progress",
@@ -165,4 +165,10 @@ var timeVariants = []Variant{
 		},
 		Untortured: "it sets no schedules",
 	},
+}
+
+// progressOfAnyAttempt changes what the stores share.
+var progressOfAnyAttempt = Edit{
+	reads + "job.go", "\tchecks.ReadProgress(j, r.progress)\n",
+	"\tlast := j.Attempt\n\tfor j.Attempt = 0; j.Attempt < last && j.Progress == nil; {\n\t\tj.Attempt++\n\t\tchecks.ReadProgress(j, r.progress)\n\t}\n\tj.Attempt = last\n",
 }

@@ -2,7 +2,6 @@ package rowstore
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -23,22 +22,4 @@ func (s *Store) NoteChange(ctx context.Context, c dibs.Change) error {
 		}
 		return tx.later("drop_audit", dibs.MaxChanges)
 	})
-}
-
-// Changes lists what somebody has changed: see dibs.Admin.
-func (s *Store) Changes(ctx context.Context, n int) ([]dibs.Change, error) {
-	if err := checks.Changes(n); err != nil {
-		return nil, err
-	}
-	all := []dibs.Change{}
-	err := s.read(ctx, "audit", func(rows *sql.Rows) error {
-		var c dibs.Change
-		err := rows.Scan(clock{&c.At}, &c.Who, &c.Did, &c.What, &c.N)
-		all = append(all, c)
-		return err
-	}, n)
-	if err != nil {
-		return nil, s.wrap("changes", err)
-	}
-	return all, nil
 }

@@ -6,44 +6,8 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/ticks"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
-
-// Check looks for anything in the database that breaks an invariant.
-func (s *Store) Check(ctx context.Context) ([]string, error) {
-	var found []string
-	note := func(rows *sql.Rows) error {
-		w, err := scanDamage(rows)
-		found = append(found, w.finding)
-		return err
-	}
-	err := s.read(ctx, "repairable", note)
-	now := int64(0)
-	if err == nil {
-		err = s.read(ctx, "clock_now", func(rows *sql.Rows) error { return rows.Scan(&now) })
-	}
-	if err == nil {
-		err = s.read(ctx, "check", func(rows *sql.Rows) error {
-			var what string
-			err := rows.Scan(&what)
-			found = append(found, what)
-			return err
-		}, now)
-	}
-	if err == nil {
-		err = s.read(ctx, "texts", func(rows *sql.Rows) error {
-			var j dibs.RawJob
-			err := rows.Scan(&j.ID, document{&j.Payload}, document{&j.Metadata})
-			found = append(found, checks.Texts(&j)...)
-			return err
-		})
-	}
-	if err != nil {
-		return nil, s.wrap("check", err)
-	}
-	schedules, err := ticks.UnreadableOf(ctx, s.Schedules)
-	return append(found, schedules...), err
-}
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns
 // those findings, one line each: jobs that nobody would ever claim or expire, counts that
@@ -68,7 +32,7 @@ func (s *Session) repair() ([]string, error) {
 	}
 	found := checks.Mended(mended)
 	for _, w := range wrong {
-		found = append(found, w.finding)
+		found = append(found, w.Finding)
 		if err := s.mend(w); err != nil {
 			return nil, err
 		}
@@ -76,44 +40,34 @@ func (s *Session) repair() ([]string, error) {
 	return found, s.settle()
 }
 
-// damage is a row of repairable.sql.
-type damage struct {
-	finding, queue, state string
-	lacks                 int64
-}
-
-func scanDamage(rows *sql.Rows) (w damage, err error) {
-	err = rows.Scan(&w.finding, &w.queue, &w.state, &w.lacks)
-	return w, err
-}
-
-func (s *Session) findDamage() (all []damage, err error) {
+func (s *Session) findDamage() (all []reads.Damage, err error) {
 	// Earlier calls in the same transaction have changed rows, but not yet the counts.
 	if err := s.WriteTally(); err != nil {
 		return nil, err
 	}
 	err = s.each("repairable", func(rows *sql.Rows) error {
-		w, err := scanDamage(rows)
+		var w reads.Damage
+		err := rows.Scan(w.Columns()...)
 		all = append(all, w)
 		return err
 	})
 	return all, err
 }
 
-func (s *Session) mend(w damage) error {
-	if w.state == "group" {
-		return s.touchAll(w.queue)
+func (s *Session) mend(w reads.Damage) error {
+	if w.State == "group" {
+		return s.touchAll(w.Queue)
 	}
-	s.count(w.queue, func(t *tally) {
-		switch state := dibs.State(w.state); state {
+	s.count(w.Queue, func(t *tally) {
+		switch state := dibs.State(w.State); state {
 		case dibs.Waiting:
-			t.waiting += w.lacks
+			t.waiting += w.Lacks
 		case dibs.Blocked:
-			t.blocked += w.lacks
+			t.blocked += w.Lacks
 		case dibs.Running:
-			t.running += w.lacks
+			t.running += w.Lacks
 		default:
-			t.ended(state, w.lacks)
+			t.ended(state, w.Lacks)
 		}
 	})
 	return nil

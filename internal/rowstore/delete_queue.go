@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // DeleteQueue deletes a queue that nothing needs: see dibs.Admin.
@@ -13,7 +14,7 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error 
 	if err := checks.Name("queue", name); err != nil {
 		return err
 	}
-	users, err := checks.UsersOfQueue(ctx, s, name)
+	users, err := checks.UsersOfQueue(ctx, s.Reads(), name)
 	if err != nil {
 		return err
 	}
@@ -76,14 +77,5 @@ func (s *Store) readUses(ctx context.Context, name string, uses *checks.QueueUse
 }
 
 func scanUses(uses *checks.QueueUses) func(*sql.Rows) error {
-	return func(rows *sql.Rows) error {
-		var live, kept, until sql.NullInt64
-		var key sql.NullString
-		err := rows.Scan(&live, &kept, &key, &until)
-		uses.Live, uses.Ended, uses.Key = live.Int64, kept.Int64, key.String
-		if until.Valid {
-			uses.KeyUntil = time.UnixMicro(until.Int64)
-		}
-		return err
-	}
+	return func(rows *sql.Rows) error { return rows.Scan(reads.Uses(uses)...) }
 }

@@ -6,30 +6,21 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/settings"
 )
 
-// Queues lists queues by name with their settings: all, or those of the names that there are.
-func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error) {
-	var all []dibs.Queue
-	add := func(rows *sql.Rows) error {
-		q, err := scanQueue(rows, new(bool))
-		all = append(all, q)
-		return err
+// namesOf returns the name of a queue, or of all queues if it is empty.
+func (s *Store) namesOf(ctx context.Context, queue string) ([]string, error) {
+	if queue != "" {
+		return []string{queue}, nil
 	}
-	err := s.ready(ctx) // as no name may be left to read
-	if err == nil && len(names) == 0 {
-		err = s.read(ctx, "queues", add)
+	queues, err := s.Reads().Queues(ctx)
+	names := make([]string, len(queues))
+	for i, q := range queues {
+		names[i] = q.Name
 	}
-	for _, name := range checks.QueueNames(names) {
-		if err == nil {
-			err = s.read(ctx, "queue", add, name)
-		}
-	}
-	if err != nil {
-		return nil, s.wrap("queues", err)
-	}
-	return all, nil
+	return names, err
 }
 
 // ensureQueue returns a queue's settings; a queue that does not exist is made.
@@ -89,9 +80,8 @@ func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue
 // settings are a queue's settings, or those that it would be made with.
 func (s *Store) settings(ctx context.Context, name string) (dibs.Queue, error) {
 	q := dibs.DefaultSettings(name)
-	err := s.read(ctx, "queue", func(rows *sql.Rows) (err error) {
-		q, err = scanQueue(rows, new(bool))
-		return err
+	err := s.read(ctx, "queue", func(rows *sql.Rows) error {
+		return rows.Scan(reads.Queue(&q, new(bool))...)
 	}, name)
 	return q, s.wrap("change queue", err)
 }
@@ -133,43 +123,4 @@ func (s *Session) setQueue(before, after dibs.Queue) error {
 		return err
 	}
 	return s.settle()
-}
-
-// Stats counts every queue, by name.
-func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
-	var all []dibs.QueueStats
-	err := s.read(ctx, "stats", func(rows *sql.Rows) error {
-		q, err := scanStats(rows)
-		all = append(all, q)
-		return err
-	}, dibs.ScheduledCap+1, windowMinutes)
-	if err == nil {
-		err = s.readHeld(ctx, all)
-	}
-	if err != nil {
-		return nil, s.wrap("stats", err)
-	}
-	return all, nil
-}
-
-func scanStats(rows *sql.Rows) (dibs.QueueStats, error) {
-	var q dibs.QueueStats
-	var age, window, wait, run int64
-	err := rows.Scan(&q.Queue, &q.Paused, &q.Waiting, &q.Scheduled, &q.Blocked, &q.Running, &q.Completed, &q.Dead, &q.Cancelled,
-		&age, &window, &q.Enqueued, &q.Claimed, &q.Succeeded, &q.Failed, &wait, &run)
-	if q.Scheduled > dibs.ScheduledCap {
-		q.Scheduled, q.ScheduledMore = dibs.ScheduledCap, true
-	}
-	q.OldestAge, q.Window = fromMicroDuration(age), fromMicroDuration(window)
-	checks.Counts(&q)
-	if q.Claimed > 0 {
-		q.AvgWait = fromMicroDuration(wait / q.Claimed)
-	}
-	if n := q.Succeeded + q.Failed; n > 0 {
-		q.AvgRun = fromMicroDuration(run / n)
-	}
-	if q.Window > 0 {
-		q.Throughput = float64(q.Succeeded) / q.Window.Seconds()
-	}
-	return q, err
 }

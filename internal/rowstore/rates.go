@@ -201,7 +201,7 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupC
 
 // ChangeGroup has f change the settings of one group: see dibs.Admin.
 func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
-	read := func() ([]dibs.Group, error) { return s.Groups(ctx, queue) }
+	read := func() ([]dibs.Group, error) { return s.Reads().Groups(ctx, queue) }
 	return settings.ChangeGroup(queue, group, f, read, func(old dibs.Group, c dibs.GroupChange) error {
 		return s.write(ctx, "change group", func(tx *Session) error {
 			now, err := tx.groupSettings(queue, group)
@@ -255,55 +255,4 @@ func (s *Session) setGroup(q *queue, group string, c dibs.GroupChange) (err erro
 		return err
 	}
 	return s.later("set_group_rate", q.Name, group, c.Rate.N, micro(c.Rate.Per), c.Rate.Burst)
-}
-
-// Groups lists the groups of a queue that have settings of their own.
-func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) {
-	if err := checks.Name("queue", queue); err != nil {
-		return nil, err
-	}
-	all := []dibs.Group{}
-	err := s.read(ctx, "group_settings", func(rows *sql.Rows) error {
-		var g dibs.Group
-		var per int64
-		err := rows.Scan(&g.Name, &g.Limit, &g.Rate.N, &per, &g.Rate.Burst, clock{&g.HeldUntil})
-		g.Rate.Per = fromMicroDuration(per)
-		all = append(all, g)
-		return err
-	}, queue, s.now())
-	return all, s.wrap("groups", err)
-}
-
-// Backlogs counts the blocked jobs of the groups of a queue that have any.
-func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
-	if err := checks.Backlogs(queue, after); err != nil {
-		return nil, err
-	}
-	list := []dibs.Backlog{}
-	err := s.read(ctx, "backlog", func(rows *sql.Rows) error {
-		var b dibs.Backlog
-		err := rows.Scan(text[string]{&b.Group}, &b.Places, &b.Blocked)
-		list = append(list, b)
-		return err
-	}, queue, after, dibs.MaxBacklogs, checks.CountedBacklog)
-	if err != nil {
-		return nil, s.wrap("backlogs", err)
-	}
-	return list, nil
-}
-
-// readHeld notes in the statistics which queues are held up by their rates.
-func (s *Store) readHeld(ctx context.Context, all []dibs.QueueStats) error {
-	return s.read(ctx, "held_queues", func(rows *sql.Rows) error {
-		var name string
-		var until time.Time
-		var groups int64
-		err := rows.Scan(&name, clock{&until}, &groups)
-		for i := range all {
-			if all[i].Queue == name {
-				all[i].HeldUntil, all[i].HeldGroups = until, groups
-			}
-		}
-		return err
-	}, s.now())
 }

@@ -8,47 +8,19 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/settings"
 	"github.com/dibs-queue/dibs/internal/ticks"
 )
-
-// Schedules lists all schedules, or some: see dibs.Schedules.
-func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error) {
-	if err := ticks.Named(names); err != nil {
-		return nil, err
-	}
-	var all []dibs.Schedule
-	err := s.read(ctx, "schedules", func(rows *sql.Rows) error {
-		r, _, err := scanSchedule(rows)
-		all = append(all, r)
-		return err
-	}, jsonList(names), jsonList(names))
-	if err != nil {
-		return nil, s.wrap("schedules", err)
-	}
-	return all, nil
-}
-
-func scanSchedule(rows *sql.Rows) (s dibs.Schedule, overlap bool, err error) {
-	var name, owner, text string
-	var payload, metadata []byte
-	var paused bool
-	var since, next, lastTick time.Time
-	var lastJob sql.NullInt64
-	if err := rows.Scan(&name, &owner, &text, &payload, &metadata, &paused, clock{&since}, clock{&next}, clock{&lastTick}, &lastJob, &overlap); err != nil {
-		return s, false, err
-	}
-	s = ticks.Decode(name, []byte(text), payload, metadata)
-	s.Owner, s.Paused, s.Since, s.Next, s.LastTick, s.LastJob = owner, paused, since, next, lastTick, lastJob.Int64
-	return s, overlap, nil
-}
 
 // schedules reads the schedules of some names, or all without names, with the payloads of those that are to be whole.
 func (s *Session) schedules(names, whole []string) ([]dibs.Schedule, error) {
 	var all []dibs.Schedule
 	err := s.each("schedules", func(rows *sql.Rows) error {
-		r, _, err := scanSchedule(rows)
-		all = append(all, r)
+		r, err := reads.Schedule(rows.Scan, new(time.Time), new(int64))
+		if r != nil {
+			all = append(all, *r)
+		}
 		return err
 	}, jsonList(names), jsonList(whole))
 	return all, err
@@ -151,18 +123,21 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Sc
 
 // schedule reads a schedule twice: the one may be changed, the other says what it was.
 func (s *Store) schedule(ctx context.Context, name string) (first, second dibs.Schedule, err error) {
-	found := false
 	err = s.read(ctx, "schedules", func(rows *sql.Rows) error {
-		found = true
-		if first, _, err = scanSchedule(rows); err != nil {
+		one, err := reads.Schedule(rows.Scan, new(time.Time), new(int64))
+		if err == nil && one == nil {
+			err = ticks.Unknown(name)
+		}
+		if err != nil {
 			return err
 		}
-		second, _, err = scanSchedule(rows)
+		first = *one
+		one, err = reads.Schedule(rows.Scan, new(time.Time), new(int64))
+		if one != nil {
+			second = *one
+		}
 		return err
 	}, jsonList([]string{name}), jsonList([]string{name}))
-	if err == nil && !found {
-		err = ticks.Unknown(name)
-	}
 	return first, second, s.wrap("change schedule", err)
 }
 
@@ -226,15 +201,6 @@ func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) 
 	})
 }
 
-// NextTicks lists the next ticks of a schedule: see dibs.Schedules.
-func (s *Store) NextTicks(ctx context.Context, of dibs.Schedule, n int) ([]time.Time, error) {
-	var now int64
-	if err := s.read(ctx, "clock_now", func(rows *sql.Rows) error { return rows.Scan(&now) }); err != nil {
-		return nil, s.wrap("next ticks", err)
-	}
-	return ticks.NextTicks(&of, n, fromMicro(now))
-}
-
 // Tick enqueues the jobs of the ticks that have come.
 func (s *Store) Tick(ctx context.Context) error { return s.write(ctx, "tick", (*Session).tick) }
 
@@ -266,8 +232,11 @@ func (s *Session) tick() error {
 	}
 	var list []dueSchedule
 	err = s.each("schedules_due", func(rows *sql.Rows) error {
-		r, overlap, err := scanSchedule(rows)
-		list = append(list, dueSchedule{r, overlap})
+		var overlap bool
+		r, err := reads.Schedule(rows.Scan, new(time.Time), &overlap)
+		if r != nil {
+			list = append(list, dueSchedule{*r, overlap})
+		}
 		return err
 	}, now, tickBatch)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // Session is the state of one write transaction: its statements, its time, the settings it
@@ -151,10 +152,8 @@ func (s *Session) queue(name string) (*queue, error) {
 	}
 	var q *queue
 	err := s.each("queue", func(rows *sql.Rows) error {
-		var groupRates bool
-		settings, err := scanQueue(rows, &groupRates)
-		q = &queue{Queue: settings, groupRates: groupRates, limits: make(map[string]int)}
-		return err
+		q = &queue{limits: make(map[string]int)}
+		return rows.Scan(reads.Queue(&q.Queue, &q.groupRates)...)
 	}, name)
 	if err == nil {
 		if len(s.queues) >= maxCached { // claims may name any number of queues, also such that there are not

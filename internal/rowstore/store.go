@@ -29,7 +29,7 @@ type Store struct {
 // New makes a store.
 func New(e Engine, d *Dialect) *Store {
 	s := &Store{engine: e, dialect: d}
-	s.waits.Look = s.lookForEnded
+	s.waits.Look = s.Reads().Ended
 	return s
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 	// sweepFor is how long one Sweep goes on with pruning, and with expired leases.
 	sweepFor = 200 * time.Millisecond
 	// windowMinutes is how far back statistics reach.
-	windowMinutes = 6
+	windowMinutes = reads.WindowMinutes
 )
 
 var finalStates = []dibs.State{dibs.Completed, dibs.Dead, dibs.Cancelled}

@@ -1,9 +1,9 @@
 -- Purpose: list jobs of one final state, last finished first.
--- Parameters: $1 queue, $2 kind, $3 group, each '' for all; $4 state; $5 time and $6 id
+-- Parameters: $1 queue, $2 kind, $3 group, each '' for all; $4 state; $5 time, or null for all, and $6 id
 --   before which the list begins; $7 how many; $8 how many jobs to look at; $9 worker, $10 a
 --   part of the last error and $11 of the payload, each '' for all; $12 time of the first end.
 -- Columns out: whether the row only marks how far the list has looked; id; the columns of
---   ended_job. If the list stops before it has $7 jobs or all, the last row is the first
+--   ended_job. If the list stops before it has $7 jobs or all, one row is the first
 --   job that it has not looked at.
 -- Concurrency: one snapshot of finished rows only; locks nothing. Each queue contributes
 --   its own newest jobs. If anything but queue, state and time narrows the list, each queue looks
@@ -16,7 +16,7 @@ with bound as materialized (
             from dibs.finished o
             where ($2 <> '' or $3 <> '' or $9 <> '' or $10 <> '' or $11 <> '')
                 and o.queue = n.name and o.state = $4
-                and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)
+                and (o.finished_at, o.id) < (coalesce($5::timestamptz, 'infinity'), $6::bigint)
                 and o.finished_at >= $12
             order by o.finished_at desc, o.id desc
             offset 99 + ($8::bigint / (select count(*) from dibs.queue where ($1 = '' or $1 = name)))
@@ -34,7 +34,7 @@ with bound as materialized (
                 select o.finished_at, o.id
                 from dibs.finished o
                 where o.queue = q.name and o.state = $4
-                    and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)
+                    and (o.finished_at, o.id) < (coalesce($5::timestamptz, 'infinity'), $6::bigint)
                     and o.finished_at >= $12
                     and (o.finished_at, o.id) >= (
                         coalesce((select finished_at from bound), '-infinity'),
@@ -61,7 +61,7 @@ with bound as materialized (
             select o.finished_at, o.id, coalesce(o.id = (select id from bound), false) as searched
             from dibs.finished o
             where o.queue = n.name and o.state = $4
-                and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)
+                and (o.finished_at, o.id) < (coalesce($5::timestamptz, 'infinity'), $6::bigint)
                 and o.finished_at >= $12
                 and (o.finished_at, o.id) >= (
                     coalesce((select finished_at from bound), '-infinity'),

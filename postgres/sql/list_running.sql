@@ -3,7 +3,7 @@
 --   this; $5 how many; $6 how many claimed jobs to look at; $7 worker, $8 a part of the last
 --   error and $9 of the payload, each '' for all.
 -- Columns out: whether the row only marks how far the list has looked; id; the columns of
---   live_job. If the list stops before it has $5 jobs or all, the last row has the id of
+--   live_job. If the list stops before it has $5 jobs or all, one row has the id of
 --   the last job that it has looked at, which may have ended.
 -- Concurrency: finds them in the log of claims instead of reading all live jobs. The log
 --   names jobs that have ended, too, until the end of their leases. It reads from the

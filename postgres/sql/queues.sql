@@ -1,10 +1,12 @@
 -- Purpose: read the settings of all queues, or of some.
 -- Parameters: $1 names of queues, or null for all.
--- Columns out: name, version, the settings (durations in microseconds), grouped, group_rates, counted.
+-- Columns out: name, paused, concurrency, group_limit, strict, claim_order, lease,
+--   max_attempts, backoff base, factor, max, jitter, keep completed, dead, cancelled,
+--   payload limit, rate n, per, burst, job timeout, n, per, burst of the groups' rate, whether groups may have rates; durations in microseconds.
+--   Then version, grouped, counted.
 -- Concurrency: a plain read. An "or" in the condition would read all queues where one is asked for.
 select
     name,
-    version,
     paused,
     concurrency,
     group_limit,
@@ -27,8 +29,9 @@ select
     group_rate_n,
     (extract(epoch from group_rate_per) * 1000000)::bigint,
     group_rate_burst,
-    grouped,
     group_rates,
+    version,
+    grouped,
     coalesce(counted, false)
 from dibs.queue
 where name = any (coalesce($1::text[], array(select name from dibs.queue)))

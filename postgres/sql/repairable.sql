@@ -1,8 +1,8 @@
 -- Purpose: find counts that differ from the rows, groups that have free places but wait, and
 --   payloads without a job: traces of rows that were deleted or inserted by hand.
 -- Parameters: none.
--- Columns out: finding, one line each; queue; state whose count is wrong, 'group' or 'payload';
---   how much the count lacks.
+-- Columns out: finding, one line each; queue; state whose count is wrong, 'group', or 'payload' where payloads
+--   have a table; how much the count lacks.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing. Every transaction changes rows and their counts together, so what a count
 --   lacks here it lacks until a repair adds it.

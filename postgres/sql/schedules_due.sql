@@ -7,7 +7,6 @@ select
     statement_timestamp(),
     s.name,
     s.owner,
-    s.version,
     s.settings,
     s.payload,
     s.metadata,
@@ -15,7 +14,8 @@ select
     s.since,
     s.next_at,
     s.last_tick,
-    s.last_job
+    s.last_job,
+    s.version
 from dibs.schedule s
 where s.next_at <= statement_timestamp() and s.name <> all (coalesce($2::text[], array[]::text[]))
 order by s.next_at

@@ -1,5 +1,6 @@
 -- Purpose: count every queue.
--- Parameters: $1 where to stop counting scheduled jobs of a queue, plus one.
+-- Parameters: $1 where to stop counting scheduled jobs of a queue, plus one;
+--   $2 length of the window in minutes.
 -- Columns out: queue, paused, waiting, scheduled, blocked, running, completed, dead,
 --   cancelled, oldest age in microseconds, window in microseconds, enqueued, claimed,
 --   succeeded, failed, wait and run times in microseconds, summed over the window.
@@ -127,7 +128,7 @@ with recursive lane (queue, priority, n, run_at, token, before, scheduled) as (
     from (
         select
             y.*,
-            y.at >= date_trunc('minute', statement_timestamp() - interval '5 minutes') and y.at <= clock_timestamp() as recent
+            y.at >= date_trunc('minute', statement_timestamp() - (interval '1 minute' * ($2 - 1))) and y.at <= clock_timestamp() as recent
         from dibs.tally y
     ) t
     union all
@@ -150,7 +151,7 @@ with recursive lane (queue, priority, n, run_at, token, before, scheduled) as (
         h.wait_us,
         h.run_us
     from dibs.history h
-    where h.minute >= date_trunc('minute', statement_timestamp() - interval '5 minutes') and h.minute <= clock_timestamp() and h.queue <> ''
+    where h.minute >= date_trunc('minute', statement_timestamp() - (interval '1 minute' * ($2 - 1))) and h.minute <= clock_timestamp() and h.queue <> ''
     union all
     select
         l.queue,

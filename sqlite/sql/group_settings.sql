@@ -1,15 +1,19 @@
 -- Purpose: list the groups of a queue that have settings of their own, and of those that its
 --   rate for groups holds up the 1,000 that may go on first.
--- Parameters: ?1 queue, ?2 now.
+-- Parameters: ?1 queue.
 -- Columns out: group, limit or 0, rate n, per in microseconds, burst, held until or null.
 -- Concurrency: a plain read of the transaction's snapshot.
+with clock (now) as materialized (
+  select max(now, cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
+  from dibs_clock
+)
 select
   g.group_key,
   coalesce(l.places, 0),
   coalesce(r.n, 0),
   coalesce(r.per, 0),
   coalesce(r.burst, 0),
-  case when r.held_until > ?2 then r.held_until end
+  case when r.held_until > (select now from clock) then r.held_until end
 from (
   select group_key from dibs_group_limit where queue = ?1
   union
@@ -18,7 +22,7 @@ from (
   select group_key from (
     select group_key
     from dibs_rate
-    where queue = ?1 and group_key <> '' and n = 0 and held_until > ?2
+    where queue = ?1 and group_key <> '' and n = 0 and held_until > (select now from clock)
     order by held_until
     limit 1000
   )

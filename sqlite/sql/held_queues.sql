@@ -1,17 +1,21 @@
 -- Purpose: list the queues in which rates hold jobs up.
--- Parameters: ?1 now.
+-- Parameters: none.
 -- Columns out: queue; when the queue's rate lets the next job start, or null; how many of its
 --   groups are held up by rates of their own, as far as 1,000.
 -- Concurrency: a plain read of the transaction's snapshot.
+with clock (now) as materialized (
+  select max(now, cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
+  from dibs_clock
+)
 select h.name, h.held_until, h.held_groups
 from (
   select
     q.name,
-    case when q.rate_n > 0 and r.not_before > ?1 then r.not_before end as held_until,
+    case when q.rate_n > 0 and r.not_before > (select now from clock) then r.not_before end as held_until,
     (select count(*) from (
       select 1
       from dibs_rate h
-      where q.group_rates and h.queue = q.name and h.held_until > ?1
+      where q.group_rates and h.queue = q.name and h.held_until > (select now from clock)
       limit 1000
     )) as held_groups
   from dibs_queue q

@@ -1,7 +1,7 @@
 -- Purpose: read what happened in each of the last minutes in some queues, or in all together.
--- Parameters: ?1 queues, a JSON array, or of only '' for all together; ?2 how many minutes
---   before this one.
--- Columns out: queue; when the minute began, in microseconds; enqueued, claimed, succeeded,
+--   Lists are JSON arrays.
+-- Parameters: ?1 queues, or only '' for all together; ?2 how many minutes before this one.
+-- Columns out: queue; when the minute began; enqueued, claimed, succeeded,
 --   failed, died; wait and run times in microseconds. The first row has no queue, and this
 --   minute. Others come in no order; a minute may be there twice, to be added up, or not at all.
 -- Concurrency: one snapshot, which locks nothing. What add_history.sql has added to the history

@@ -1,8 +1,8 @@
 -- Purpose: find counts that differ from the rows, and groups that have free places but
 --   wait: traces of rows that were deleted or inserted by hand.
 -- Parameters: none.
--- Columns out: finding, one line each; queue; state whose count is wrong, or 'group'; how
---   much the count lacks.
+-- Columns out: finding, one line each; queue; state whose count is wrong, 'group', or 'payload' where payloads
+--   have a table; how much the count lacks.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing. A repair reads it in its write transaction, which has written its own changes
 --   of counts before.

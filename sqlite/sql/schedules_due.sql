@@ -4,6 +4,7 @@
 --   ended yet.
 -- Concurrency: the only write transaction of the file, so nobody else takes these ticks.
 select
+  ?1,
   s.name,
   s.owner,
   s.settings,

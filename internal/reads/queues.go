@@ -1,0 +1,111 @@
+package reads
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Queue is where the values of a row of queues.sql go: the settings of a queue, and more.
+func Queue(q *dibs.Queue, more ...any) []any {
+	return append([]any{
+		&q.Name, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, Text(&q.Order), Duration(&q.Lease), &q.MaxAttempts,
+		Duration(&q.Backoff.Base), &q.Backoff.Factor, Duration(&q.Backoff.Max), &q.Backoff.Jitter,
+		Duration(&q.KeepCompleted), Duration(&q.KeepDead), Duration(&q.KeepCancelled), &q.PayloadLimit,
+		&q.Rate.N, Duration(&q.Rate.Per), &q.Rate.Burst, Duration(&q.JobTimeout), &q.GroupRate.N, Duration(&q.GroupRate.Per), &q.GroupRate.Burst,
+	}, more...)
+}
+
+// Queues lists queues by name with their settings: all, or those of the names that there are.
+func (c Calls) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error) {
+	if len(names) > 0 {
+		names = checks.QueueNames(names) // never nil: if no name is left, no queue is listed
+	}
+	return list(ctx, c, "queues", nil, func(q *dibs.Queue) []any { return Queue(q, new(bool)) }, "queues", names)
+}
+
+// WindowMinutes is how far back statistics reach, with the minute that has begun.
+const WindowMinutes = 6
+
+// Stats counts every queue, by name.
+func (c Calls) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+	if err := c.Ready(ctx, "stats"); err != nil {
+		return nil, err
+	}
+	var counted []stats
+	var holds []held
+	err := c.Read(ctx, rows(&counted, (*stats).columns, "stats", dibs.ScheduledCap+1, WindowMinutes), rows(&holds, (*held).columns, "held_queues"))
+	if err != nil {
+		return nil, c.Failed("stats", err)
+	}
+	all := make([]dibs.QueueStats, len(counted))
+	for i := range counted {
+		all[i] = counted[i].figures()
+	}
+	for _, h := range holds {
+		if i, ok := slices.BinarySearchFunc(all, h.queue, func(q dibs.QueueStats, name string) int { return cmp.Compare(q.Queue, name) }); ok {
+			all[i].HeldUntil, all[i].HeldGroups = h.until, h.groups
+		}
+	}
+	return all, nil
+}
+
+// stats is a row of stats.sql.
+type stats struct {
+	dibs.QueueStats
+	wait, run int64 // sums in microseconds
+}
+
+func (q *stats) columns() []any {
+	return []any{
+		&q.Queue, &q.Paused, &q.Waiting, &q.Scheduled, &q.Blocked, &q.Running, &q.Completed, &q.Dead, &q.Cancelled,
+		Duration(&q.OldestAge), Duration(&q.Window), &q.Enqueued, &q.Claimed, &q.Succeeded, &q.Failed, &q.wait, &q.run,
+	}
+}
+
+// figures are the statistics with what is reckoned from the row.
+func (q *stats) figures() dibs.QueueStats {
+	if q.Scheduled > dibs.ScheduledCap {
+		q.Scheduled, q.ScheduledMore = dibs.ScheduledCap, true
+	}
+	checks.Counts(&q.QueueStats)
+	if q.Claimed > 0 {
+		q.AvgWait = checks.Micros(q.wait / q.Claimed)
+	}
+	if n := q.Succeeded + q.Failed; n > 0 {
+		q.AvgRun = checks.Micros(q.run / n)
+	}
+	if q.Window > 0 {
+		q.Throughput = float64(q.Succeeded) / q.Window.Seconds()
+	}
+	return q.QueueStats
+}
+
+// held is a row of held_queues.sql: a queue that rates hold up.
+type held struct {
+	queue  string
+	until  time.Time
+	groups int64
+}
+
+func (h *held) columns() []any { return []any{&h.queue, Time(&h.until), &h.groups} }
+
+// Groups lists the groups of a queue that have settings of their own.
+func (c Calls) Groups(ctx context.Context, queue string) ([]dibs.Group, error) {
+	return list(ctx, c, "groups", checks.Name("queue", queue), group, "group_settings", queue)
+}
+
+func group(g *dibs.Group) []any {
+	return []any{&g.Name, &g.Limit, &g.Rate.N, Duration(&g.Rate.Per), &g.Rate.Burst, Time(&g.HeldUntil)}
+}
+
+// Backlogs counts the blocked jobs of the groups of a queue that have any.
+func (c Calls) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
+	return list(ctx, c, "backlogs", checks.Backlogs(queue, after), backlog, "backlog", queue, after, dibs.MaxBacklogs, checks.CountedBacklog)
+}
+
+func backlog(b *dibs.Backlog) []any { return []any{&b.Group, &b.Places, &b.Blocked} }

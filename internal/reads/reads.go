@@ -1,0 +1,68 @@
+// Package reads has the calls of dibs.Database that only read, written once for all databases: what each call checks,
+// which statement it runs, and how its rows become jobs, queues, schedules and the rest.
+//
+// A database brings a Database, and for each name a statement whose parameters and columns are those of the other
+// databases: the headers of the files in sql/ say which. The scanners take what any driver gives.
+package reads
+
+import (
+	"context"
+	"time"
+)
+
+// Database is what a store does for the calls that only read.
+type Database interface {
+	// Ready refuses the call op on a store that is nil, closed or lost, and with a context that is nil.
+	Ready(ctx context.Context, op string) error
+	// Read runs statements in their order, if it can in one transaction and one round trip.
+	// Arguments are strings, integers, booleans, times, pointers to times, lists of strings or ids, and nil for null.
+	Read(ctx context.Context, all ...Statement) error
+	// Failed makes an error of Read one of dibs', and names the call op. No error stays none.
+	Failed(op string, err error) error
+}
+
+// Scan copies the columns of a row.
+type Scan = func(to ...any) error
+
+// Statement is one that only reads. Begin, if it is not nil, is called each time before it is sent, as a transaction
+// may be repeated, and Row for each row.
+type Statement struct {
+	Name  string
+	Args  []any
+	Begin func()
+	Row   func(Scan) error
+}
+
+// Calls are the methods of dibs.Database that only read.
+type Calls struct {
+	Database
+	// Now, if not nil, is the database's time. The statements of a database with Now may return times at which jobs
+	// may go on that are over.
+	Now func() time.Time
+}
+
+// rows is a statement whose rows become the elements of a list, which is never nil. columns are where a row's values
+// go: all rows are read into the same variables, as allocating new ones for each row takes longer than all else.
+func rows[T any](to *[]T, columns func(*T) []any, name string, args ...any) Statement {
+	row := new(T)
+	values := columns(row)
+	return Statement{Name: name, Args: args, Begin: func() { *to = []T{} }, Row: func(scan Scan) error {
+		err := scan(values...)
+		*to = append(*to, *row)
+		return err
+	}}
+}
+
+// list runs one statement for the call op, unless refused says that its arguments are wrong.
+func list[T any](ctx context.Context, c Calls, op string, refused error, columns func(*T) []any, name string, args ...any) (all []T, err error) {
+	if err := c.Ready(ctx, op); err != nil {
+		return nil, err
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	if err := c.Read(ctx, rows(&all, columns, name, args...)); err != nil {
+		return nil, c.Failed(op, err)
+	}
+	return all, nil
+}

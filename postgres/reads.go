@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/reads"
+)
+
+// reader runs the statements of internal/reads, all of one call in one transaction.
+type reader struct {
+	s  *Store
+	on func(*Store) conn
+}
+
+func (s *Store) readsOn(on func(*Store) conn) reads.Calls {
+	return reads.Calls{Database: reader{s, on}}
+}
+
+func (s *Store) reads() reads.Calls { return s.readsOn(func(s *Store) conn { return s.db }) }
+
+// upkeepReads run on connections that no caller's transaction holds.
+func (s *Store) upkeepReads() reads.Calls {
+	return s.readsOn(func(s *Store) conn { return s.upkeep })
+}
+
+func (r reader) Ready(ctx context.Context, op string) error { return r.s.check(ctx, op) }
+
+func (r reader) Failed(op string, err error) error { return classify(op, err) }
+
+func (r reader) Read(ctx context.Context, all ...reads.Statement) error {
+	steps := make([]step, len(all))
+	for i, st := range all {
+		steps[i] = step{sql: r.s.sql.get(st.Name), args: st.Args, begin: st.Begin, row: st.Row}
+	}
+	return r.on(r.s).run(ctx, steps...)
+}
+
+// Get implements dibs.Admin.
+func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
+	return s.reads().Get(ctx, id)
+}
+
+// List implements dibs.Admin.
+func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+	return s.reads().List(ctx, f)
+}
+
+// Stats implements dibs.Admin.
+func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) { return s.reads().Stats(ctx) }
+
+// Groups implements dibs.Admin.
+func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) {
+	return s.reads().Groups(ctx, queue)
+}
+
+// Backlogs implements dibs.Admin.
+func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
+	return s.reads().Backlogs(ctx, queue, after)
+}
+
+// History implements dibs.Admin.
+func (s *Store) History(ctx context.Context, queues []string, since time.Duration) ([]dibs.Minute, error) {
+	return s.reads().History(ctx, queues, since)
+}
+
+// Failures implements dibs.Admin.
+func (s *Store) Failures(ctx context.Context, f dibs.FailureFilter) ([]dibs.Failure, error) {
+	return s.reads().Failures(ctx, f)
+}
+
+// Times implements dibs.Admin.
+func (s *Store) Times(ctx context.Context, queue string) (dibs.Times, error) {
+	return s.reads().Times(ctx, queue)
+}
+
+// Schedules implements dibs.Schedules.
+func (s *Store) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule, error) {
+	return s.reads().Schedules(ctx, names...)
+}
+
+// NextTicks implements dibs.Schedules.
+func (s *Store) NextTicks(ctx context.Context, of dibs.Schedule, n int) ([]time.Time, error) {
+	return s.upkeepReads().NextTicks(ctx, of, n)
+}
+
+// Workers implements dibs.Admin.
+func (s *Store) Workers(ctx context.Context) ([]dibs.WorkerInfo, error) {
+	return s.reads().Workers(ctx)
+}
+
+// DueKinds implements dibs.Admin.
+func (s *Store) DueKinds(ctx context.Context, queue string) ([]string, error) {
+	return s.reads().DueKinds(ctx, queue)
+}
+
+// Changes implements dibs.Admin.
+func (s *Store) Changes(ctx context.Context, n int) ([]dibs.Change, error) {
+	return s.reads().Changes(ctx, n)
+}
