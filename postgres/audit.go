@@ -9,8 +9,8 @@ import (
 
 // NoteChange implements dibs.Admin.
 func (s *Store) NoteChange(ctx context.Context, c dibs.Change) error {
-	if err := s.check(ctx, "note change", checks.NoteChange(&c)); err != nil {
+	if err := s.ready(ctx, "note change", checks.NoteChange(&c)); err != nil {
 		return err
 	}
-	return classify("note change", s.upkeep.run(ctx, step{sql: s.sql.get("add_audit"), args: []any{c.Who, c.Did, c.What, c.N, dibs.MaxChanges}}))
+	return wrap("note change", s.upkeep.run(ctx, step{sql: s.sql.get("add_audit"), args: []any{c.Who, c.Did, c.What, c.N, dibs.MaxChanges}}))
 }

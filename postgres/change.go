@@ -17,7 +17,7 @@ const lockedPatience = 5 * time.Second
 // change runs one of the operator's statements on a list of ids, and again on those that
 // another transaction had locked. Where the server ends it as it takes too long, it goes on with fewer ids at a time.
 func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, c *changedJobs) error {
-	if err := s.check(ctx, name, checks.IDs(ids)); err != nil || len(ids) == 0 {
+	if err := s.ready(ctx, name, checks.IDs(ids)); err != nil || len(ids) == 0 {
 		return err
 	}
 	left := slices.Compact(slices.Sorted(slices.Values(ids)))
@@ -37,13 +37,13 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args []any
 			continue
 		}
 		if err != nil {
-			return classify(name, err)
+			return wrap(name, err)
 		}
 		c.jobs, left = append(c.jobs, round.jobs...), left[len(part):]
 		if len(round.jobs) < len(part) {
 			more, err := s.locked(ctx, name, part, round.jobs)
 			if err != nil {
-				return classify(name, err)
+				return wrap(name, err)
 			}
 			locked = append(locked, more...)
 		}
@@ -54,7 +54,7 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args []any
 			return checks.Failed(name, fmt.Errorf("job %d is locked by an open transaction: %w", locked[0], dibs.ErrUnavailable))
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
-			return classify(name, err)
+			return wrap(name, err)
 		}
 		left, locked = locked, nil
 	}

@@ -34,16 +34,16 @@ func (c freeConn) run(ctx context.Context, steps ...step) error {
 // differ from the rows, groups that have free places but wait, and payloads without a job. Workers may run meanwhile. The command
 // dibs check --repair calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
-	if err := s.check(ctx, "repair"); err != nil {
+	if err := s.ready(ctx, "repair"); err != nil {
 		return nil, err
 	}
 	mended, err := s.mendAll(ctx)
 	if err != nil {
-		return nil, classify("repair", err)
+		return nil, wrap("repair", err)
 	}
 	t, end, err := s.begin(ctx)
 	if err != nil {
-		return nil, classify("repair", err)
+		return nil, wrap("repair", err)
 	}
 	defer end()
 	wrong, err := s.repair(ctx, t)
@@ -51,7 +51,7 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 		err = t.Commit(ctx)
 	}
 	if err != nil {
-		return nil, classify("repair", s.explain(ctx, err))
+		return nil, wrap("repair", s.explain(ctx, err))
 	}
 	for queue := range wrong.groups {
 		s.Wake(queue)

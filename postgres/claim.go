@@ -23,20 +23,20 @@ import (
 //
 // A claim in a caller's transaction begins at claimUnderSettings.
 func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if err := s.check(ctx, "claim", checks.Claim(&r)); err != nil {
+	if err := s.ready(ctx, "claim", checks.Claim(&r)); err != nil {
 		return nil, err
 	}
 	if err := s.mayWork(ctx); err != nil {
-		return nil, classifyClaim(r.Queue, err)
+		return nil, wrapClaim(r.Queue, err)
 	}
 	if r.N >= mergeBelow {
 		jobs, err := s.claimSweeping(ctx, r)
-		return jobs, classifyClaim(r.Queue, err)
+		return jobs, wrapClaim(r.Queue, err)
 	}
 	calls, done := s.claimCalls(r)
 	defer done()
 	jobs, err := calls.Call(ctx, r)
-	return jobs, classifyClaim(r.Queue, err)
+	return jobs, wrapClaim(r.Queue, err)
 }
 
 // claimSweeping claims, and sweeps if it is time.
@@ -82,11 +82,11 @@ func (s *Store) andSweep(ctx context.Context, claim func(claimer) (found bool, e
 	return err
 }
 
-func classifyClaim(queue string, err error) error {
+func wrapClaim(queue string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return classify(fmt.Sprintf("claim from queue %q", queue), err)
+	return wrap(fmt.Sprintf("claim from queue %q", queue), err)
 }
 
 // claimer is the connection of a claim, with what the claim must know about it.

@@ -10,7 +10,7 @@ import (
 
 // DeleteQueue implements dibs.Admin.
 func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error {
-	if err := s.check(ctx, "delete queue", checks.Name("queue", name)); err != nil {
+	if err := s.ready(ctx, "delete queue", checks.Name("queue", name)); err != nil {
 		return err
 	}
 	uses, err := checks.UsersOfQueue(ctx, s, name)
@@ -56,14 +56,14 @@ func (s *Store) tryDeleteQueue(ctx context.Context, name string, ended, keep boo
 	if err == nil && !found {
 		return false, checks.UnknownQueue(name)
 	}
-	return deleted, classify("delete queue", err)
+	return deleted, wrap("delete queue", err)
 }
 
 // remakeIfUsed makes a deleted queue anew if an enqueue committed just after the deletion had looked.
 func (s *Store) remakeIfUsed(ctx context.Context, name string) error {
 	var n newQueues
 	if err := s.upkeep.run(ctx, n.step(s, name)); err != nil {
-		return classify("delete queue", err)
+		return wrap("delete queue", err)
 	}
 	if !slices.Contains(n.names, name) {
 		return nil

@@ -23,7 +23,7 @@ var lookBriefly = qualify.Text(`select set_config('transaction_read_only', 'on',
 // them, it looks only at these. The command dibs doctor puts it into words.
 func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error) {
 	var r diagnosis.Report
-	if err := s.check(ctx, "diagnose"); err != nil {
+	if err := s.ready(ctx, "diagnose"); err != nil {
 		return r, err
 	}
 	made := made()
@@ -48,9 +48,9 @@ func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report
 		facts, err := s.facts(ctx, look.statement, look.args)
 		switch {
 		case errors.Is(err, dibs.ErrDenied), isLocked(err), isStopped(err) && ctx.Err() == nil:
-			r.Skipped = append(r.Skipped, diagnosis.Skipped{Part: look.part, Err: classify("diagnose", err)})
+			r.Skipped = append(r.Skipped, diagnosis.Skipped{Part: look.part, Err: wrap("diagnose", err)})
 		case err != nil:
-			return r, classify("diagnose", err)
+			return r, wrap("diagnose", err)
 		default:
 			r.Looked = append(r.Looked, look.part)
 			r.Facts = append(r.Facts, facts...)

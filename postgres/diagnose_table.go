@@ -32,10 +32,10 @@ func DiagnoseTable(ctx context.Context, db *sql.DB, schema, table string) (diagn
 	} {
 		facts, err := briefly(ctx, db, texts.get(look.statement), look.args)
 		if err != nil && ctx.Err() != nil {
-			return r, classify("diagnose", err)
+			return r, wrap("diagnose", err)
 		}
 		if err != nil {
-			r.Skipped = append(r.Skipped, diagnosis.Skipped{Part: look.part, Err: classify("diagnose", err)})
+			r.Skipped = append(r.Skipped, diagnosis.Skipped{Part: look.part, Err: wrap("diagnose", err)})
 			continue
 		}
 		r.Looked, r.Facts = append(r.Looked, look.part), append(r.Facts, facts...)

@@ -9,7 +9,7 @@ import (
 
 // Due implements dibs.Store: in one round trip, with what a claim does for the clock.
 func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, error) {
-	if err := s.check(ctx, "due", checks.Due(queues, kinds)); err != nil {
+	if err := s.ready(ctx, "due", checks.Due(queues, kinds)); err != nil {
 		return nil, err
 	}
 	var due []string
@@ -21,7 +21,7 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, erro
 		})
 	}
 	if err != nil {
-		return nil, classify("due", err)
+		return nil, wrap("due", err)
 	}
 	return due, nil
 }

@@ -28,7 +28,7 @@ func (s *Store) enqueueAndWake(ctx context.Context, jobs []dibs.NewJob) ([]dibs.
 // enqueueAlone enqueues outside of a caller's transaction. A batch that is large or has
 // unique keys takes several statements, so it gets a transaction.
 func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dibs.Enqueued, queues []string, err error) {
-	if err := s.check(ctx, "enqueue"); err != nil {
+	if err := s.ready(ctx, "enqueue"); err != nil {
 		return nil, nil, err
 	}
 	keyed := slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" })
@@ -57,7 +57,7 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs.Enqueued, []string, error) {
 	rows, err := checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
 	if err != nil || len(rows) == 0 {
-		return []dibs.Enqueued{}, nil, classifyInput("enqueue", err)
+		return []dibs.Enqueued{}, nil, wrapInput("enqueue", err)
 	}
 	return s.enqueueRows(ctx, rows, c, true)
 }
@@ -72,7 +72,7 @@ func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit 
 			continue
 		}
 		if err != nil {
-			return []dibs.Enqueued{}, nil, classifyInput("enqueue", err)
+			return []dibs.Enqueued{}, nil, wrapInput("enqueue", err)
 		}
 		out, err := s.insert(ctx, b, c)
 		if err == nil {
@@ -82,7 +82,7 @@ func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit 
 			return out, b.queues, nil
 		}
 		if !errors.Is(err, settings.ErrStale) {
-			return nil, nil, classify("enqueue", err)
+			return nil, nil, wrap("enqueue", err)
 		}
 		if err := s.refresh(ctx, b); err != nil {
 			return nil, nil, err
@@ -170,12 +170,12 @@ func (s *Store) fit(ctx context.Context, b batch, check bool) (known map[string]
 	return known, checks.CheckPayloads(b.rows, limit)
 }
 
-// classifyInput leaves input errors as they are.
-func classifyInput(op string, err error) error {
+// wrapInput leaves input errors as they are.
+func wrapInput(op string, err error) error {
 	if errors.Is(err, dibs.ErrInvalid) {
 		return err
 	}
-	return classify(op, err)
+	return wrap(op, err)
 }
 
 // insert inserts a batch in the fastest way that suits it.

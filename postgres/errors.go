@@ -21,9 +21,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// classify wraps a database error with the operation, and with the sentinel that
+// wrap wraps a database error with the operation, and with the sentinel that
 // says what the caller can do. It goes by SQLSTATE, never by text.
-func classify(op string, err error) error {
+func wrap(op string, err error) error {
 	if err == nil {
 		return nil
 	}

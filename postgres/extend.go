@@ -16,7 +16,7 @@ import (
 func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
 	var out dibs.Extended
 	leases, err := checks.Extend(leases, d)
-	if err = s.check(ctx, "extend", err); err != nil || len(leases) == 0 {
+	if err = s.ready(ctx, "extend", err); err != nil || len(leases) == 0 {
 		return out, err
 	}
 	if len(leases) >= mergeBelow {
@@ -47,7 +47,7 @@ func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended
 				len(left), slices.Min(slices.Collect(maps.Keys(left))), dibs.ErrUnavailable))
 		}
 		if err := sleep(ctx, pause); err != nil {
-			return dibs.Extended{}, classify("extend", err)
+			return dibs.Extended{}, wrap("extend", err)
 		}
 	}
 	for _, ids := range [][]int64{out.Lost, out.Cancelled, out.Finishing, out.TimedOut} {
@@ -127,7 +127,7 @@ func (s *Store) extendHeld(ctx context.Context, args []any) (cancelled map[int64
 		}
 		return err
 	}})
-	return cancelled, timedOut, classify("extend", err)
+	return cancelled, timedOut, wrap("extend", err)
 }
 
 // held runs held.sql: of the jobs whose tokens are good, whether a transaction is finishing them.
@@ -140,5 +140,5 @@ func (s *Store) held(ctx context.Context, op string, args []any) (map[int64]bool
 		held[id] = is
 		return err
 	}})
-	return held, classify(op, err)
+	return held, wrap(op, err)
 }

@@ -43,7 +43,7 @@ func (f finisher) steps(list ...step) []step {
 // Finish implements dibs.Store.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	outcomes, err := checks.Outcomes(outcomes)
-	switch err = s.check(ctx, "finish", err); {
+	switch err = s.ready(ctx, "finish", err); {
 	case err != nil || len(outcomes) == 0:
 		return err
 	case len(outcomes) >= mergeBelow:
@@ -117,11 +117,11 @@ func finishError(left dibs.FinishError) error {
 func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, f finisher) error {
 	lost, err := s.write(ctx, outcomes, f)
 	if err != nil || len(lost) == 0 {
-		return classify("finish", err)
+		return wrap("finish", err)
 	}
 	good, err := s.recheck(ctx, lost, f)
 	if err != nil {
-		return &dibs.FinishError{Err: classify("finish", err), Unwritten: idsOf(lost)}
+		return &dibs.FinishError{Err: wrap("finish", err), Unwritten: idsOf(lost)}
 	}
 	if len(good) > 0 {
 		isGood := func(o dibs.Outcome) bool { return good[o.ID] }
@@ -129,7 +129,7 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, f finisher)
 		lost = slices.DeleteFunc(lost, isGood)
 		still, err := s.write(ctx, again, f)
 		if err != nil {
-			return &dibs.FinishError{Err: classify("finish", err), Unwritten: idsOf(again), Lost: idsOf(lost)}
+			return &dibs.FinishError{Err: wrap("finish", err), Unwritten: idsOf(again), Lost: idsOf(lost)}
 		}
 		lost = append(lost, still...)
 	}

@@ -27,7 +27,7 @@ const locksConns = 3
 // queue that does not exist gives ErrUnknownQueue.
 func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Footprint, err error) {
 	r := dibs.ClaimRequest{Queue: queue, Worker: "dibs locks", N: n}
-	if err := s.check(ctx, "locks"); err != nil {
+	if err := s.ready(ctx, "locks"); err != nil {
 		return f, err
 	}
 	if err := checks.Claim(&r); err != nil {
@@ -46,14 +46,14 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	}
 	t, end, err := s.begin(ctx)
 	if err != nil {
-		return f, classify("locks", err)
+		return f, wrap("locks", err)
 	}
 	defer end() // always rolls back
 	start := time.Now()
 	jobs, err := s.within(t).claimUnderSettings(ctx, r, claimer{conn: s.connOn(t)})
 	f.Claimed, f.Took = len(jobs), time.Since(start)
 	if err != nil || f.Claimed == 0 {
-		return f, classifyClaim(r.Queue, err)
+		return f, wrapClaim(r.Queue, err)
 	}
 	if q.Concurrency > 0 && !q.counted {
 		f.Note = "The first claim under a new limit counts the running jobs: here in the claim's transaction, usually before it."
@@ -65,7 +65,7 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	if f.Locks, err = l.held(ctx, t); err == nil {
 		f.Others, err = l.others(ctx)
 	}
-	return f, classify("locks", err)
+	return f, wrap("locks", err)
 }
 
 func groupOf(jobs []*dibs.RawJob) string {

@@ -121,7 +121,7 @@ func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) (
 
 // Prune implements dibs.Admin.
 func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
-	if err := s.check(ctx, "prune", checks.Prune(queue, state, olderThan)); err != nil {
+	if err := s.ready(ctx, "prune", checks.Prune(queue, state, olderThan)); err != nil {
 		return 0, err
 	}
 	total, size := 0, pruneBatch
@@ -137,7 +137,7 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 			continue
 		}
 		if err != nil {
-			return total, classify("prune", err)
+			return total, wrap("prune", err)
 		}
 		if total += n; n == 0 {
 			return total, nil

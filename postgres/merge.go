@@ -304,7 +304,7 @@ func (s *Store) extendTogether(ctx context.Context, calls []extension, answer fu
 // gaveUp names the operation in the error of a caller whose context ended.
 func gaveUp(ctx context.Context, op string, err error) error {
 	if err != nil && any(err) == any(ctx.Err()) {
-		return classify(op, err)
+		return wrap(op, err)
 	}
 	return err
 }

@@ -87,12 +87,12 @@ func Migrate(ctx context.Context, url string, o Options) error {
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // works behind any pooler
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
-		return classify("migrate", err)
+		return wrap("migrate", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	var encoding string
 	if err := conn.QueryRow(ctx, "show server_encoding").Scan(&encoding); err != nil {
-		return classify("migrate", err)
+		return wrap("migrate", err)
 	}
 	if encoding != "UTF8" {
 		return &dibs.InvalidError{Field: "database", Reason: "must have the encoding UTF8, has " + encoding}
@@ -149,7 +149,7 @@ func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []sqlf
 		_, err = tx.Conn().PgConn().Exec(ctx, sqlOf(list[version], schema)).ReadAll()
 		return err
 	})
-	return version, classify("migrate", err)
+	return version, wrap("migrate", err)
 }
 
 type queryer interface {
@@ -196,9 +196,9 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	version, needs, err := schemaVersion(ctx, s.pool, s.o.schema(), list)
 	switch {
 	case hasCode(err, "42501"): // insufficient_privilege
-		return classify("open", s.denied(ctx, err))
+		return wrap("open", s.denied(ctx, err))
 	case err != nil:
-		return classify("open", err)
+		return wrap("open", err)
 	case version == 0:
 		return checks.Failed("", fmt.Errorf("schema %q is missing in this database; run `dibs migrate`: %w", s.o.schema(), dibs.ErrSchema))
 	case version < len(list):

@@ -37,7 +37,7 @@ func (n *newQueues) make(ctx context.Context, s *Store) error {
 		return err
 	}
 	if err := s.upkeep.run(ctx, step{sql: s.sql.get("drop_new"), args: []any{n.names}}); err != nil {
-		return classify("add queue", err)
+		return wrap("add queue", err)
 	}
 	s.bell.Fruitful(wakeups.All)
 	for _, name := range n.names {
@@ -50,7 +50,7 @@ func (n *newQueues) make(ctx context.Context, s *Store) error {
 func (s *Store) addNewQueues(ctx context.Context) error {
 	var n newQueues
 	if err := s.upkeep.run(ctx, n.step(s, wakeups.All)); err != nil {
-		return classify("add queue", err)
+		return wrap("add queue", err)
 	}
 	return n.make(ctx, s)
 }

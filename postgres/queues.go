@@ -125,7 +125,7 @@ func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([
 		return err
 	}}
 	if err := s.upkeep.run(ctx, append([]step{read}, more...)...); err != nil {
-		return nil, classify("queues", err)
+		return nil, wrap("queues", err)
 	}
 	s.queues.replace(names, list)
 	return list, nil
@@ -162,7 +162,7 @@ func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) e
 			return nil
 		}
 		if err := s.upkeep.run(ctx, step{sql: s.sql.get("add_queue"), args: []any{add, groups}}); err != nil {
-			return classify("add queue", err)
+			return wrap("add queue", err)
 		}
 		if _, err := s.readQueues(ctx, add); err != nil {
 			return err
@@ -172,7 +172,7 @@ func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) e
 
 // Queues implements dibs.Admin.
 func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error) {
-	if err := s.check(ctx, "queues"); err != nil {
+	if err := s.ready(ctx, "queues"); err != nil {
 		return nil, err
 	}
 	if len(names) > 0 {
@@ -203,7 +203,7 @@ func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue
 }
 
 func (s *Store) changeQueue(ctx context.Context, op, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
-	if err := s.check(ctx, op); err != nil {
+	if err := s.ready(ctx, op); err != nil {
 		return dibs.Queue{}, err
 	}
 	var old queueRow
@@ -217,7 +217,7 @@ func (s *Store) changeQueue(ctx context.Context, op, name string, f func(*dibs.Q
 		if !exists { // it is changed once it is there
 			return settings.OrStale(false, s.addQueues(ctx, []string{name}, []bool{false}))
 		}
-		return classify(op, settings.OrStale(s.writeQueue(ctx, after, old)))
+		return wrap(op, settings.OrStale(s.writeQueue(ctx, after, old)))
 	})
 	if err == nil {
 		s.Wake(name)

@@ -93,11 +93,11 @@ func (s *Store) ringAfter(queue string, p paced, got, wanted int) {
 
 // SetGroup implements dibs.Admin.
 func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
-	if err := s.check(ctx, "set group", checks.Group(queue, group, c)); err != nil {
+	if err := s.ready(ctx, "set group", checks.Group(queue, group, c)); err != nil {
 		return err
 	}
 	err := s.upkeep.run(ctx, slices.Concat(s.groupLock(queue), s.useGroups(queue, c), s.groupSteps(queue, group, c))...)
-	return classify("set group", s.groupChanged(ctx, queue, c, err))
+	return wrap("set group", s.groupChanged(ctx, queue, c, err))
 }
 
 // ChangeGroup implements dibs.Admin.
@@ -118,7 +118,7 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 		if errors.Is(err, settings.ErrStale) {
 			return err
 		}
-		return classify("change group", s.groupChanged(ctx, queue, c, err))
+		return wrap("change group", s.groupChanged(ctx, queue, c, err))
 	})
 }
 

@@ -25,9 +25,9 @@ func (s *Store) upkeepReads() reads.Calls {
 	return s.readsOn(func(s *Store) conn { return s.upkeep })
 }
 
-func (r reader) Ready(ctx context.Context, op string) error { return r.s.check(ctx, op) }
+func (r reader) Ready(ctx context.Context, op string) error { return r.s.ready(ctx, op) }
 
-func (r reader) Failed(op string, err error) error { return classify(op, err) }
+func (r reader) Failed(op string, err error) error { return wrap(op, err) }
 
 func (r reader) Read(ctx context.Context, all ...reads.Statement) error {
 	steps := make([]step, len(all))

@@ -9,12 +9,12 @@ import (
 
 // Resume implements dibs.Store.
 func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if err := s.check(ctx, "resume", checks.Resume(&r)); err != nil {
+	if err := s.ready(ctx, "resume", checks.Resume(&r)); err != nil {
 		return nil, err
 	}
 	q, ok, err := s.queue(ctx, r.Queue) // resume.sql does not notice that the queue's lease was changed
 	if err != nil || !ok || q.Rate.N > 0 || q.groupRates {
-		return nil, classify("resume", err)
+		return nil, wrap("resume", err)
 	}
 	lease := r.Lease
 	if lease == 0 {
@@ -32,7 +32,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 		},
 	})
 	if err != nil {
-		return nil, classify("resume", err)
+		return nil, wrap("resume", err)
 	}
 	checks.SortClaimed(jobs, q.Order)
 	return jobs, nil

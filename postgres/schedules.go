@@ -73,13 +73,13 @@ func (s *Store) scheduleOf(ctx context.Context, name string, queues []string) (s
 // changeSchedule has f make the new schedule out of the old one, which is nil if there is none, and stores it. An error
 // of f is returned as it is.
 func (s *Store) changeSchedule(ctx context.Context, op, name string, arguments error, f func(old *dibs.Schedule) (dibs.Schedule, error)) (next dibs.Schedule, err error) {
-	if err := s.check(ctx, op, arguments); err != nil {
+	if err := s.ready(ctx, op, arguments); err != nil {
 		return dibs.Schedule{}, err
 	}
 	err = settings.Repeat(op+" "+name, "it", func() error {
 		row, now, err := s.schedule(ctx, name)
 		if err != nil {
-			return classify(op, err)
+			return wrap(op, err)
 		}
 		var old *dibs.Schedule
 		if row.version > 0 {
@@ -90,9 +90,9 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, arguments e
 		}
 		next, err = ticks.Replace(next, old, now, func() ([]dibs.Schedule, error) { return s.Schedules(ctx) }, s.payloadLimit(ctx))
 		if err != nil {
-			return classifyInput(op, err)
+			return wrapInput(op, err)
 		}
-		return classify(op, settings.OrStale(s.putSchedule(ctx, s.upkeep, &next, row.version)))
+		return wrap(op, settings.OrStale(s.putSchedule(ctx, s.upkeep, &next, row.version)))
 	})
 	if err != nil {
 		return dibs.Schedule{}, err
@@ -138,7 +138,7 @@ func (s *Store) payloadLimit(ctx context.Context) func(string) (int, error) {
 // SetSchedule implements dibs.Schedules.
 func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule, queues ...string) (dibs.Schedule, error) {
 	return s.changeSchedule(ctx, "set schedule", next.Name, checks.Name("schedule.name", next.Name), func(old *dibs.Schedule) (dibs.Schedule, error) {
-		return next, classify("set schedule", ticks.Replaceable(old, queues))
+		return next, wrap("set schedule", ticks.Replaceable(old, queues))
 	})
 }
 
@@ -146,7 +146,7 @@ func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule, queues ...s
 func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule) error) (dibs.Schedule, error) {
 	return s.changeSchedule(ctx, "change schedule", name, ticks.Editable(name, f), func(old *dibs.Schedule) (dibs.Schedule, error) {
 		if old == nil {
-			return dibs.Schedule{}, classify("change schedule", ticks.Unknown(name))
+			return dibs.Schedule{}, wrap("change schedule", ticks.Unknown(name))
 		}
 		next := *old
 		err := f(&next)
@@ -157,10 +157,10 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Sc
 
 // SetSchedules implements dibs.Schedules.
 func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Schedule) error {
-	if err := s.check(ctx, "set schedules", ticks.Owner(owner)); err != nil {
+	if err := s.ready(ctx, "set schedules", ticks.Owner(owner)); err != nil {
 		return err
 	}
-	err := settings.Repeat("set schedules", "they", func() error { return classifyInput("set schedules", s.agree(ctx, owner, list)) })
+	err := settings.Repeat("set schedules", "they", func() error { return wrapInput("set schedules", s.agree(ctx, owner, list)) })
 	if err == nil {
 		s.lookForTicks(ctx)
 	}
@@ -195,13 +195,13 @@ func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) e
 
 // DeleteSchedule implements dibs.Schedules.
 func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...string) error {
-	if err := s.check(ctx, "delete schedule", checks.Name("name", name)); err != nil {
+	if err := s.ready(ctx, "delete schedule", checks.Name("name", name)); err != nil {
 		return err
 	}
 	return settings.Repeat("delete schedule "+name, "it", func() error {
 		r, err := s.scheduleOf(ctx, name, queues)
 		if err != nil {
-			return classify("delete schedule", err)
+			return wrap("delete schedule", err)
 		}
 		gone := false
 		err = s.upkeep.run(ctx, waitBriefly, step{
@@ -211,22 +211,22 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 				return scan(new(string))
 			},
 		})
-		return classify("delete schedule", settings.OrStale(gone, scheduleHeld(name, err)))
+		return wrap("delete schedule", settings.OrStale(gone, scheduleHeld(name, err)))
 	})
 }
 
 // RunSchedule implements dibs.Schedules.
 func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) (dibs.Enqueued, error) {
-	if err := s.check(ctx, "run schedule", checks.Name("name", name)); err != nil {
+	if err := s.ready(ctx, "run schedule", checks.Name("name", name)); err != nil {
 		return dibs.Enqueued{}, err
 	}
 	r, err := s.scheduleOf(ctx, name, queues) // a change after this comes after the run
 	if err != nil {
-		return dibs.Enqueued{}, classify("run schedule", err)
+		return dibs.Enqueued{}, wrap("run schedule", err)
 	}
 	out, _, err := s.enqueueRows(ctx, []checks.Row{ticks.Job(&r.Schedule, time.Time{})}, nil, false)
 	if err != nil {
-		return dibs.Enqueued{}, classify("run schedule", err)
+		return dibs.Enqueued{}, wrap("run schedule", err)
 	}
 	return out[0], nil // it has woken the workers
 }

@@ -121,7 +121,7 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, c)
 	if err != nil {
-		return nil, classify("open", err)
+		return nil, wrap("open", err)
 	}
 	s, err := newStore(ctx, pool, o, true)
 	if err != nil {
@@ -204,7 +204,7 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, own bool) (*St
 	if !own {
 		c.MaxConns, c.MinConns, c.MinIdleConns, c.MaxConnIdleTime = leastConns, 0, 0, idleFor
 		if s.sidePool, err = pgxpool.NewWithConfig(ctx, c); err != nil {
-			return nil, classify("open", err)
+			return nil, wrap("open", err)
 		}
 		s.txSlots = make(chan struct{}, pool.Config().MaxConns)
 	}
@@ -254,8 +254,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// check refuses calls on a store that is nil or closed, with a nil context, or with arguments that were refused.
-func (s *Store) check(ctx context.Context, op string, arguments ...error) error {
+// ready refuses calls on a store that is nil or closed, with a nil context, or with arguments that were refused.
+func (s *Store) ready(ctx context.Context, op string, arguments ...error) error {
 	switch {
 	case s == nil || s.closed == nil:
 		return &dibs.InvalidError{Field: "store", Reason: "is not open; use what Open or New returns, once its error is nil"}

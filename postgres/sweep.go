@@ -69,14 +69,14 @@ func (s *Store) sweepIfDue(ctx context.Context, every time.Duration) error {
 // Sweep implements dibs.Store.
 func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	var out dibs.Swept
-	if err := s.check(ctx, "sweep"); err != nil {
+	if err := s.ready(ctx, "sweep"); err != nil {
 		return out, err
 	}
 	s.sweeper.mu.Lock()
 	s.sweeper.sweptAt = time.Now()
 	s.sweeper.expireCheckedAt = s.sweeper.sweptAt
 	s.sweeper.mu.Unlock()
-	return out, classify("sweep", s.sweep(ctx, &out))
+	return out, wrap("sweep", s.sweep(ctx, &out))
 }
 
 func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {

@@ -83,7 +83,7 @@ func (s *Store) tick(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return classify("tick", err)
+			return wrap("tick", err)
 		}
 		for _, q := range queues {
 			s.Wake(q)
@@ -91,7 +91,7 @@ func (s *Store) tick(ctx context.Context) error {
 	}
 	var due clockDue
 	if err := s.upkeep.run(ctx, s.clockStep(&due)); err != nil {
-		return classify("tick", err)
+		return wrap("tick", err)
 	}
 	switch {
 	case due.nextTick == nil:

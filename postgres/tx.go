@@ -59,7 +59,7 @@ func (s *Store) SQLTx(t dibs.SQLTx) dibs.Tx {
 // use begins a call in the transaction, or refuses it if there is none. Calls of several
 // goroutines wait for each other.
 func (t *tx) use(ctx context.Context, op string, arguments ...error) (end func(), err error) {
-	if err := t.s.check(ctx, op); err != nil {
+	if err := t.s.ready(ctx, op); err != nil {
 		return nil, err
 	}
 	if t.conn == nil {
@@ -75,7 +75,7 @@ func (t *tx) use(ctx context.Context, op string, arguments ...error) (end func()
 // InTx implements dibs.Database. It needs a connection of the pool while f runs, so an InTx
 // within f may wait for ever if Options.MaxConns is small.
 func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
-	if err := s.check(ctx, "transaction", checks.InTx(f)); err != nil {
+	if err := s.ready(ctx, "transaction", checks.InTx(f)); err != nil {
 		return err
 	}
 	var own dibs.Tx
@@ -98,13 +98,13 @@ func (s *Store) transact(ctx context.Context, op string, f func(pgx.Tx) error) e
 func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) error) error {
 	t, end, err := s.begin(ctx)
 	if err != nil {
-		return classify(op, err)
+		return wrap(op, err)
 	}
 	defer end() // rolls back, with no effect after the commit
 	if err := f(t); err != nil {
 		return s.explain(ctx, err)
 	}
-	return classify(op, t.Commit(ctx))
+	return wrap(op, t.Commit(ctx))
 }
 
 // begin begins a transaction on one of the connections that transactions may hold for long;
@@ -172,10 +172,10 @@ func (t *tx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChan
 	}
 	defer end()
 	if err := checkIsolation(ctx, fmt.Sprintf("change a group of queue %q", queue), t.conn); err != nil {
-		return classify("set group", err)
+		return wrap("set group", err)
 	}
 	if err := t.s.upkeep.run(ctx, slices.Concat([]step{waitBriefly}, t.s.useGroups(queue, c))...); err != nil {
-		return classify("set group", err)
+		return wrap("set group", err)
 	}
 	// Once more, as the queue may have been deleted since: where it was not, this locks nothing.
 	steps := slices.Concat(t.s.useGroups(queue, c), t.s.groupSteps(queue, group, c))
@@ -183,7 +183,7 @@ func (t *tx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChan
 		steps = slices.Insert(steps, 0, step{sql: t.s.sql.get("lock_admit"), args: []any{t.s.admitKey(queue)}})
 	}
 	if err := t.conn.run(ctx, steps...); err != nil {
-		return classify("set group", err)
+		return wrap("set group", err)
 	}
 	t.touch(queue)
 	return nil
@@ -216,14 +216,14 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	}
 	if q, ok := t.s.queues.get(r.Queue); !ok || q.grouped {
 		if err := t.s.admit(ctx, r.Queue); err != nil {
-			return nil, classifyClaim(r.Queue, err)
+			return nil, wrapClaim(r.Queue, err)
 		}
 	}
 	jobs, err := t.s.claimUnderSettings(ctx, r, claimer{conn: t.conn, inTx: true})
 	if len(jobs) > 0 {
 		t.ownTokens = append(t.ownTokens, jobs[0].Token)
 	}
-	return jobs, classifyClaim(r.Queue, err)
+	return jobs, wrapClaim(r.Queue, err)
 }
 
 // Finish implements dibs.Tx.

@@ -8,7 +8,7 @@ import (
 
 // Wait implements dibs.Admin. It needs no connection that a transaction could hold.
 func (s *Store) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
-	if err := s.check(ctx, "wait"); err != nil {
+	if err := s.ready(ctx, "wait"); err != nil {
 		return nil, err
 	}
 	return s.waits.Wait(ctx, id)

@@ -10,7 +10,7 @@ import (
 
 // Register implements dibs.Store.
 func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error {
-	if err := s.check(ctx, "register", checks.Workers(workers)); err != nil {
+	if err := s.ready(ctx, "register", checks.Workers(workers)); err != nil {
 		return err
 	}
 	var stopped [][16]byte
@@ -36,5 +36,5 @@ func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error 
 	if steps == nil {
 		return nil
 	}
-	return classify("register", s.upkeep.run(ctx, steps...))
+	return wrap("register", s.upkeep.run(ctx, steps...))
 }

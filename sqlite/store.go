@@ -73,7 +73,7 @@ type Store struct {
 	prepared   sync.Map // *sql.Stmt on readers, by the names of statements
 	callerPool *sql.DB
 	turn       *turn
-	wakeups    *watcher
+	bell       *bell
 	timer      *ticks.Timer                                 // set to the next tick of a schedule, while somebody listens
 	batches    atomic.Pointer[func(call string, calls int)] // of ObserveBatches; nil: nobody wants to know
 	closing    sync.Once
@@ -110,7 +110,7 @@ func (s *Store) open(ctx context.Context, path string, o Options, writing *sql.D
 	s.readers.SetMaxOpenConns(5) // the wakeups use one of them
 	s.callerPool = openPool(dsn.user, s.turn, o.BusyTimeout)
 	s.timer = ticks.NewTimer(context.Background(), s.rows.Tick) // its commit has the wakeups set the timer to the next tick
-	s.wakeups = startWakeups(s.readers, s.sql, s.timer)
+	s.bell = newBell(s.readers, s.sql, s.timer)
 	if s.writer, err = startWriter(ctx, writing, s, o.BusyTimeout); err != nil {
 		return err
 	}
@@ -144,8 +144,8 @@ func (s *Store) release() error {
 	if s.writer != nil {
 		errs = append(errs, s.writer.stop())
 	}
-	if s.wakeups != nil {
-		s.wakeups.close()
+	if s.bell != nil {
+		s.bell.close()
 	}
 	if s.readers != nil {
 		errs = append(errs, s.readers.Close())

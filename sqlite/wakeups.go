@@ -28,23 +28,23 @@ const (
 
 // Wakeups returns a channel that receives when the queue may have new work.
 func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
-	if s == nil || s.wakeups == nil {
+	if s == nil || s.bell == nil {
 		return nil, func() {} // the next call of a method that can fail says so
 	}
-	return s.wakeups.Add(queue)
+	return s.bell.Add(queue)
 }
 
 // Wake tells waiting workers of this process that the queue may have new work; those
 // of other processes see the commit by themselves.
 func (s *Store) Wake(queue string) {
-	if s != nil && s.wakeups != nil {
-		s.wakeups.Wake(cmp.Or(queue, dibs.DefaultQueue))
+	if s != nil && s.bell != nil {
+		s.bell.Wake(cmp.Or(queue, dibs.DefaultQueue))
 	}
 }
 
-// watcher wakes listeners at once after this process' enqueues, and after other processes'
+// bell wakes listeners at once after this process' enqueues, and after other processes'
 // commits when it next looks.
-type watcher struct {
+type bell struct {
 	wakeups.Listeners
 
 	timer         *ticks.Timer // set to the next tick of a schedule
@@ -59,39 +59,39 @@ type watcher struct {
 	stopped       chan struct{}
 }
 
-func startWakeups(readers *sql.DB, text *statements, timer *ticks.Timer) *watcher {
-	w := &watcher{
+func newBell(readers *sql.DB, text *statements, timer *ticks.Timer) *bell {
+	b := &bell{
 		timer: timer, readers: readers, text: text, listenerAdded: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
-	w.ctx, w.cancel = context.WithCancel(context.Background())
-	w.Added = func() {
+	b.ctx, b.cancel = context.WithCancel(context.Background())
+	b.Added = func() {
 		select {
-		case w.listenerAdded <- struct{}{}:
+		case b.listenerAdded <- struct{}{}:
 		default:
 		}
 	}
-	go w.loop()
-	return w
+	go b.loop()
+	return b
 }
 
-func (w *watcher) close() {
-	w.cancel()
-	<-w.stopped
-	if w.conn != nil {
-		_ = errors.Join(w.prepared.close(), w.conn.Close()) // it only reads
+func (b *bell) close() {
+	b.cancel()
+	<-b.stopped
+	if b.conn != nil {
+		_ = errors.Join(b.prepared.close(), b.conn.Close()) // it only reads
 	}
 }
 
-func (w *watcher) loop() {
-	defer close(w.stopped)
+func (b *bell) loop() {
+	defer close(b.stopped)
 	timer := time.NewTimer(lookEach)
 	defer timer.Stop()
 	last, worked := int64(-1), time.Now()
 	for {
-		if len(w.Queues()) == 0 {
+		if len(b.Queues()) == 0 {
 			select {
-			case <-w.listenerAdded:
-			case <-w.ctx.Done():
+			case <-b.listenerAdded:
+			case <-b.ctx.Done():
 				return
 			}
 			continue
@@ -99,7 +99,7 @@ func (w *watcher) loop() {
 		select {
 		case began := <-timer.C:
 			var work bool
-			if last, work = w.look(last); work {
+			if last, work = b.look(last); work {
 				worked = time.Now()
 			}
 			pause := lookEach
@@ -107,7 +107,7 @@ func (w *watcher) loop() {
 				pause = lookIdle
 			}
 			timer.Reset(min(max(pause, lookPart*time.Since(began)), lookSeldom))
-		case <-w.ctx.Done():
+		case <-b.ctx.Done():
 			return
 		}
 	}
@@ -116,42 +116,42 @@ func (w *watcher) loop() {
 // look wakes the listeners of queues that have due jobs, if another connection has committed
 // since the last look, and reports whether any queue has. It sets the timer for the schedules,
 // which may have changed too. It ignores errors: claims report them.
-func (w *watcher) look(last int64) (version int64, work bool) {
-	if !w.connected() {
+func (b *bell) look(last int64) (version int64, work bool) {
+	if !b.connected() {
 		return last, false
 	}
-	err := scan(context.Background(), w.prepared, "pragma data_version", &version)
+	err := scan(context.Background(), b.prepared, "pragma data_version", &version)
 	if err != nil || version == last {
 		return last, false
 	}
-	ready, err := w.session.DueQueues(w.Queues(), time.Now().UnixMicro(), nil)
+	ready, err := b.session.DueQueues(b.Queues(), time.Now().UnixMicro(), nil)
 	if err == nil {
-		w.Wake(ready...)
+		b.Wake(ready...)
 	}
-	w.setTimer()
+	b.setTimer()
 	return version, len(ready) > 0
 }
 
 // connected opens the connection if there is none yet.
-func (w *watcher) connected() bool {
-	if w.conn == nil {
-		conn, err := w.readers.Conn(w.ctx)
+func (b *bell) connected() bool {
+	if b.conn == nil {
+		conn, err := b.readers.Conn(b.ctx)
 		if err != nil {
 			return false
 		}
-		w.conn, w.prepared = conn, newPrepared(conn)
-		w.session = rowstore.NewSession(context.Background(), w.prepared, &w.text.Dialect)
+		b.conn, b.prepared = conn, newPrepared(conn)
+		b.session = rowstore.NewSession(context.Background(), b.prepared, &b.text.Dialect)
 	}
 	return true
 }
 
 // setTimer sets the timer to the next tick of a schedule.
-func (w *watcher) setTimer() {
-	switch next, found, err := w.session.NextTick(); {
+func (b *bell) setTimer() {
+	switch next, found, err := b.session.NextTick(); {
 	case err != nil: // the next look sets it
 	case found:
-		w.timer.Set(max(time.Until(next), 0))
+		b.timer.Set(max(time.Until(next), 0))
 	default:
-		w.timer.Unset()
+		b.timer.Unset()
 	}
 }

@@ -181,7 +181,7 @@ func (w *writer) transact(first *call) {
 		close(c.done)
 	}
 	if err == nil {
-		w.store.wakeups.Wake(wake...)
+		w.store.bell.Wake(wake...)
 	} else if len(taken) == 0 {
 		w.refuse(first, err)
 	}
