@@ -166,7 +166,7 @@ func finishLong(t *test) {
 	long := func(id int64, length int) string { // quotes, escapes and signs of several bytes
 		return strings.Repeat(fmt.Sprintf(`%d "\\u0000" <ä&🜨> `, id), length/24)
 	}
-	lengths := []int{24, dibs.MaxErrorText / 2, 24, 10 * dibs.MaxErrorText, 0}
+	lengths := []int{24, dibs.MaxErrorText / 2, 48, 10 * dibs.MaxErrorText, 72}
 	var batch []dibs.Outcome
 	for i, j := range jobs {
 		text := long(j.ID, lengths[i%len(lengths)])

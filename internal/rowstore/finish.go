@@ -140,10 +140,17 @@ func (j *heldJob) failure(now int64, text string) string {
 		Attempt: j.attempt, RunAt: fromMicro(j.runAt), ClaimedAt: fromMicro(j.claimedAt), At: fromMicro(now), Worker: j.worker, Error: text,
 	}
 	var old []dibs.AttemptError
-	if j.errors == "" || json.Unmarshal([]byte(j.errors), &old) != nil || len(old) == 0 || len(old) >= dibs.MaxErrors {
+	if j.errors == "" || json.Unmarshal([]byte(j.errors), &old) != nil || len(old) == 0 || len(old) > dibs.MaxErrors {
 		return jsonText(checks.History(checks.ReadHistory([]byte(j.errors)), e))
 	}
-	return strings.TrimRight(j.errors, "] \t\r\n") + "," + jsonText(e) + "]"
+	kept := strings.TrimRight(j.errors, "] \t\r\n")
+	if len(old) == dibs.MaxErrors { // the oldest goes
+		d := json.NewDecoder(strings.NewReader(j.errors))
+		_, _ = d.Token() // the bracket, and then the oldest: all of it was just read
+		_ = d.Decode(&old[0])
+		kept = "[" + strings.TrimLeft(kept[d.InputOffset():], ", \t\r\n")
+	}
+	return kept + "," + jsonText(e) + "]"
 }
 
 // decide turns an outcome into the job's fate.
