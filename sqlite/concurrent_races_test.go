@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -200,4 +201,68 @@ func TestALimitThatIsSetBesideAClaimHolds(t *testing.T) {
 	c.turns.Taken = nil
 	c.claims(9, ids[0])
 	c.claims(9)
+}
+
+// held is the lease of a job whose row another transaction holds.
+func (c *contest) held() dibs.Lease {
+	c.Helper()
+	c.enqueue(dibs.NewJob{})
+	jobs, err := c.Claim(c.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1})
+	if err != nil || len(jobs) != 1 {
+		c.Fatal(jobs, err)
+	}
+	c.sql("insert into dibs_locked (id) values (?)", jobs[0].ID)
+	return jobs[0].Lease()
+}
+
+// An outcome is written once the other transaction lets go of the job's row. Until then the job is not taken for lost.
+func TestAnOutcomeWaitsForAnotherTransaction(t *testing.T) {
+	t.Parallel()
+	c := newContest(t)
+	l, looks := c.held(), 0
+	rows := c.Watched(t.Context(), func() {}, func(name string, _ []any, exec func(string) error) error {
+		if name != "held" {
+			return nil
+		}
+		if looks++; looks < 3 {
+			return nil
+		}
+		return exec("delete from dibs_locked")
+	})
+	other := dibs.Lease{ID: 1 << 40, Token: l.Token}
+	err := rows.Finish(t.Context(), []dibs.Outcome{l.Complete(nil), other.Complete(nil)})
+	var refused *dibs.FinishError
+	if !errors.As(err, &refused) || !slices.Equal(refused.Lost, []int64{other.ID}) || len(refused.Unwritten) > 0 || errors.Is(err, dibs.ErrUnavailable) {
+		t.Errorf("of two jobs, one of which is lost: %v", err)
+	}
+	if j, err := c.Get(t.Context(), l.ID); err != nil || j.State != dibs.Completed {
+		t.Errorf("the job is %v, %v", j, err)
+	}
+}
+
+// A job whose row stays locked is unwritten, not lost: its holder may try again.
+func TestAnOutcomeThatCannotBeWrittenIsNotLost(t *testing.T) {
+	t.Parallel()
+	c := newContest(t)
+	l := c.held()
+	ctx, cancel := context.WithCancel(t.Context())
+	rows := c.Watched(t.Context(), func() {}, func(name string, _ []any, _ func(string) error) error {
+		if name == "tokens" {
+			cancel()
+		}
+		return nil
+	})
+	err := rows.Finish(ctx, []dibs.Outcome{l.Complete(nil)})
+	var refused *dibs.FinishError
+	if !errors.As(err, &refused) || !slices.Equal(refused.Unwritten, []int64{l.ID}) || len(refused.Lost) > 0 || !errors.Is(err, dibs.ErrUnavailable) {
+		t.Errorf("while another transaction holds it: %v", err)
+	}
+	e, err := c.Extend(t.Context(), []dibs.Lease{l}, time.Hour)
+	if err != nil || !slices.Equal(e.Finishing, []int64{l.ID}) || len(e.Lost) > 0 {
+		t.Errorf("extended meanwhile: %+v, %v", e, err)
+	}
+	c.sql("delete from dibs_locked")
+	if err := c.Finish(t.Context(), []dibs.Outcome{l.Complete(nil)}); err != nil {
+		t.Errorf("after that: %v", err)
+	}
 }

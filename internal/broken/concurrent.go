@@ -62,6 +62,17 @@ var concurrentVariants = []Variant{
 		},
 		Untortured: onlyTests,
 	},
+	{
+		Name:  "others-busy-lost",
+		Fault: "A job whose row another transaction holds is taken for lost.",
+		Harm:  "A worker gives up a job that it holds, and its outcome is never written.",
+		Patches: []Patch{
+			{"sqlite", "TestAnOutcomeThatCannotBeWrittenIsNotLost", []Edit{
+				{rows + "concurrent.go", "good[id] = token == tokens[id] && (", "good[id] = false && ("},
+			}},
+		},
+		Untortured: onlyTests,
+	},
 }
 
 const startsFirst = `	if between != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -312,4 +313,40 @@ func (s *Session) fold(q *queue, key string, at []int64) error {
 		p.full = p.After(p.full, t*1000, 1)
 	}
 	return s.writePace(q, key, p, now)
+}
+
+// partBusy parts leases whose jobs were not found as held: of some, another transaction holds the row, and of the others the
+// lease is lost.
+func (s *Session) partBusy(leases []dibs.Lease) (lost, busy []int64, err error) {
+	good := map[int64]bool{}
+	if s.concurrent() && len(leases) > 0 {
+		good, err = s.goodTokens(leases)
+	}
+	for _, l := range leases {
+		if good[l.ID] {
+			busy = append(busy, l.ID)
+		} else {
+			lost = append(lost, l.ID)
+		}
+	}
+	return lost, busy, err
+}
+
+// goodTokens reads which leases last, whether or not their rows are locked.
+func (s *Session) goodTokens(leases []dibs.Lease) (map[int64]bool, error) {
+	now, err := s.now()
+	if err != nil {
+		return nil, err
+	}
+	good, tokens, ids := map[int64]bool{}, map[int64]dibs.Token{}, make([]int64, len(leases))
+	for i, l := range leases {
+		ids[i], tokens[l.ID] = l.ID, l.Token
+	}
+	return good, s.each("tokens", func(rows *sql.Rows) error {
+		var id, until int64
+		var token dibs.Token
+		err := rows.Scan(&id, tokenColumn{&token}, &until)
+		good[id] = token == tokens[id] && (until > now || s.ownTokens[token])
+		return err
+	}, jsonIDs(ids))
 }

@@ -44,11 +44,12 @@ func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 			return e, err
 		}
 	}
+	var missing []dibs.Lease
 	shortened := make(map[dibs.Token]bool)
 	for _, l := range leases {
 		is, ok := held[l.ID]
 		if !ok {
-			e.Lost = append(e.Lost, l.ID)
+			missing = append(missing, l)
 		}
 		if is.cancelled {
 			e.Cancelled = append(e.Cancelled, l.ID)
@@ -59,6 +60,9 @@ func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 		if is.shortened {
 			shortened[l.Token] = true
 		}
+	}
+	if e.Lost, e.Finishing, err = s.partBusy(missing); err != nil {
+		return e, err
 	}
 	return e, laterRows(s, "check_earlier", slices.Collect(maps.Keys(shortened)), until)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,20 +16,62 @@ import (
 
 // Finish writes outcomes; those whose token is no longer good are refused.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	return finishAll(ctx, outcomes, func(outcomes []dibs.Outcome) (r refused, err error) {
+		err = s.write(ctx, "finish", func(tx *Session) (err error) {
+			r, err = tx.finish(outcomes)
+			return err
+		})
+		if err == nil {
+			s.waits.Ended(func() []int64 { return idsOf(outcomes) })
+		}
+		return r, err
+	})
+}
+
+// refused are the jobs for which a Finish has written nothing: those that are lost, and those that other transactions hold.
+type refused struct{ lost, busy []int64 }
+
+// busyFor is how long a Finish tries again to write for jobs that other transactions hold, and busyPause how long it pauses
+// in between.
+const (
+	busyFor   = time.Second
+	busyPause = 20 * time.Millisecond
+)
+
+var errBusy = errors.New("another transaction holds them")
+
+// finishAll checks outcomes and has write write them, again and again while other transactions hold some of the jobs.
+func finishAll(ctx context.Context, outcomes []dibs.Outcome, write func([]dibs.Outcome) (refused, error)) error {
 	outcomes, err := checks.Outcomes(outcomes)
 	if err != nil {
 		return err
 	}
-	var lost []int64
-	err = s.write(ctx, "finish", func(tx *Session) (err error) {
-		lost, err = tx.finish(outcomes)
-		return err
-	})
-	if err != nil {
-		return err
+	var left dibs.FinishError
+	for began := time.Now(); ; time.Sleep(busyPause) {
+		r, err := write(outcomes)
+		switch all := idsOf(outcomes); {
+		case err != nil && left.Err == nil:
+			return err
+		case err != nil: // the outcomes of other jobs are written
+			left.Unwritten, left.Err = all, err
+			return &left
+		}
+		if left.Lost = append(left.Lost, r.lost...); len(r.busy) > 0 {
+			left.Err = errBusy
+		}
+		if len(r.busy) == 0 || time.Since(began) > busyFor || ctx.Err() != nil {
+			left.Unwritten = r.busy
+			break
+		}
+		outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(r.busy, o.ID) })
 	}
-	s.waits.Ended(func() []int64 { return idsOf(outcomes) })
-	return leaseLost(lost)
+	if len(left.Lost)+len(left.Unwritten) == 0 {
+		return nil
+	}
+	if len(left.Unwritten) == 0 {
+		left.Err = nil
+	}
+	return &left
 }
 
 func idsOf(outcomes []dibs.Outcome) []int64 {
@@ -38,49 +82,52 @@ func idsOf(outcomes []dibs.Outcome) []int64 {
 	return ids
 }
 
-func leaseLost(ids []int64) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	return &dibs.FinishError{Lost: ids}
-}
-
-// finish returns the ids that were refused.
-func (s *Session) finish(outcomes []dibs.Outcome) ([]int64, error) {
+func (s *Session) finish(outcomes []dibs.Outcome) (r refused, err error) {
 	now, err := s.now()
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	jobs, err := s.holding(idsOf(outcomes))
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	var lost []int64
+	var missing []dibs.Lease
 	var all fates
 	perClaim := make(map[dibs.Token]int, 1)
 	for i := range outcomes {
 		o := &outcomes[i]
 		j := jobs[o.ID]
-		if j == nil || j.token != o.Token || j.leaseUntil <= now && !s.ownTokens[j.token] {
-			lost = append(lost, o.ID)
+		if j == nil {
+			missing = append(missing, dibs.Lease{ID: o.ID, Token: o.Token})
+			continue
+		}
+		if j.token != o.Token || j.leaseUntil <= now && !s.ownTokens[j.token] {
+			r.lost = append(r.lost, o.ID)
 			continue
 		}
 		q, err := s.ensureQueue(j.queue) // somebody may have deleted it
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		s.apply(j, decide(o, j, q, now), q, &all)
 		perClaim[o.Token]++
 	}
 	if err := s.writeFates(&all, now); err != nil {
-		return nil, err
+		return r, err
 	}
 	for token, n := range perClaim {
 		if err := s.later("drop_claim", token[:], n); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
-	return lost, s.settle()
+	if err := s.settle(); err != nil {
+		return r, err
+	}
+	lost, busy, err := s.partBusy(missing)
+	if lost = append(lost, r.lost...); len(lost) > 1 {
+		lost = slices.DeleteFunc(idsOf(outcomes), func(id int64) bool { return !slices.Contains(lost, id) })
+	}
+	return refused{lost, busy}, err
 }
 
 // heldJob is the part of a claimed job that decides its fate.

@@ -127,18 +127,12 @@ func (t *Tx) admit(ctx context.Context, queue string) (err error) {
 
 // Finish is Store.Finish in the transaction.
 func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	outcomes, err := checks.Outcomes(outcomes)
-	if err != nil {
-		return err
-	}
-	var lost []int64
-	err = t.do(ctx, "finish", func(s *Session) (err error) {
-		t.finished = append(t.finished, idsOf(outcomes)...)
-		lost, err = s.finish(outcomes)
-		return err
+	return finishAll(ctx, outcomes, func(outcomes []dibs.Outcome) (r refused, err error) {
+		err = t.do(ctx, "finish", func(s *Session) (err error) {
+			t.finished = append(t.finished, idsOf(outcomes)...)
+			r, err = s.finish(outcomes)
+			return err
+		})
+		return r, err
 	})
-	if err != nil {
-		return err
-	}
-	return leaseLost(lost)
 }
