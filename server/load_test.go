@@ -183,8 +183,8 @@ func (h *hostile) send(r *http.Request) (int, error) {
 }
 
 // An innocent client works while another one does what it likes. By day all calls of the innocent one are served. At
-// night, where nothing else runs, half of its rounds take at most twice their time alone, and a tenth of a second more,
-// since the hostile client computes on the same cores.
+// night, where nothing else runs, half of its rounds take at most twice their time alone, and half a second more, since the
+// hostile client's eight loops compute on the same cores: on two, bodies of 8 MiB take 0.3 s of it.
 func TestOneClientTakesLittleFromTheOthers(t *testing.T) {
 	needs.Long(t)
 	needs.NoRaceDetector(t)
@@ -229,7 +229,7 @@ func beside(t *testing.T, begin func(*hostile)) {
 	begin(h)
 	beside := innocent(t, g.url, ann, rounds)
 	t.Logf("a round takes %v alone, %v beside", alone, beside)
-	if own := 100 * time.Millisecond; needs.AtNight() && beside > 2*alone+own {
+	if own := 500 * time.Millisecond; needs.AtNight() && beside > 2*alone+own {
 		t.Errorf("a round takes %v, and %v alone", beside, alone)
 	}
 }

@@ -11,10 +11,24 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
+// extendAtOnce is how many leases one transaction extends: others wait for it.
+const extendAtOnce = 500
+
 // Extend makes the named leases end d from now.
-func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
-	leases, err := checks.Extend(leases, d)
-	return call(ctx, s, "extend", err, func(tx *Session) (dibs.Extended, error) { return tx.extend(leases, d) })
+func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (all dibs.Extended, err error) {
+	leases, refused := checks.Extend(leases, d)
+	for rest := leases; ; rest = rest[extendAtOnce:] {
+		some := rest[:min(len(rest), extendAtOnce)]
+		e, err := call(ctx, s, "extend", refused, func(tx *Session) (dibs.Extended, error) { return tx.extend(some, d) })
+		if err != nil {
+			return dibs.Extended{}, err
+		}
+		all.Lost, all.Cancelled = append(all.Lost, e.Lost...), append(all.Cancelled, e.Cancelled...)
+		all.TimedOut, all.Finishing = append(all.TimedOut, e.TimedOut...), append(all.Finishing, e.Finishing...)
+		if len(rest) <= extendAtOnce {
+			return all, nil
+		}
+	}
 }
 
 func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {
