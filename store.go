@@ -23,9 +23,10 @@ type Store interface {
 	// It is for claimers that serve several queues: one call in place of a claim from each.
 	Due(ctx context.Context, queues, kinds []string) ([]string, error)
 
-	// Extend makes the named leases end d from now on the database's clock, in one
+	// Extend makes the named leases end d from now on the database's clock, hundreds in one
 	// statement. It reports the leases that it could not extend because they were lost or
-	// their jobs are just being finished, and the jobs that are to be cancelled.
+	// their jobs are just being finished, and the jobs that are to be cancelled. If it fails,
+	// some may have been extended.
 	Extend(ctx context.Context, leases []Lease, d time.Duration) (Extended, error)
 
 	// Finish writes outcomes. It refuses an outcome whose token no longer holds the job or
