@@ -237,23 +237,31 @@ func empty(ctx context.Context, w *dibs.Worker, db dibs.Database) (bool, error) 
 	if !left {
 		return true, nil
 	}
-	return false, anyHandled(ctx, w, db)
+	return false, anyHandled(ctx, w, db, all)
 }
 
-// anyHandled gives errNoHandler if jobs are due and the worker runs none of them.
-func anyHandled(ctx context.Context, w *dibs.Worker, db dibs.Database) error {
+// anyHandled gives errNoHandler if jobs are due and the worker runs none of them. before are the statistics of just now: if
+// they change meanwhile, the worker has claimed some.
+func anyHandled(ctx context.Context, w *dibs.Worker, db dibs.Database, before []dibs.QueueStats) error {
 	var due []string
-	for _, queue := range queuesOf(w) {
+	queues := queuesOf(w)
+	for _, queue := range queues {
 		kinds, err := db.DueKinds(ctx, queue)
 		if err != nil {
 			return err
 		}
 		due = append(due, kinds...)
 	}
-	if len(due) > 0 && !slices.ContainsFunc(due, func(kind string) bool { return handles(w, kind) }) {
-		return errNoHandler
+	if len(due) == 0 || slices.ContainsFunc(due, func(kind string) bool { return handles(w, kind) }) {
+		return nil
 	}
-	return nil
+	now, err := db.Stats(ctx)
+	if err == nil && slices.EqualFunc(before, now, func(a, b dibs.QueueStats) bool {
+		return !slices.Contains(queues, a.Queue) || a.Queue == b.Queue && a.Waiting == b.Waiting && a.Running == b.Running && a.Claimed == b.Claimed
+	}) {
+		err = errNoHandler
+	}
+	return err
 }
 
 // handles reports whether a worker has a handler for a kind. One without any handlers does not

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -243,6 +245,59 @@ func TestAStoreThatCannotEnqueueIsRefused(t *testing.T) {
 		}
 	}
 	if got := failure(t, func(t testing.TB) { dibstest.Advance(t, dibstest.Store(t), -1) }); !strings.Contains(got, "cannot go back") {
+		t.Errorf("it says %q", got)
+	}
+}
+
+// claimsAfterALook is a store whose worker claims only between a look at the statistics and one at the kinds of due jobs.
+type claimsAfterALook struct {
+	dibs.Database
+	looked, lookedAgain, claimed chan struct{}
+	looks                        atomic.Int32
+	once                         sync.Once
+}
+
+func (s *claimsAfterALook) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+	all, err := s.Database.Stats(ctx)
+	switch s.looks.Add(1) {
+	case 1:
+		close(s.looked)
+	case 2:
+		close(s.lookedAgain)
+	}
+	return all, err
+}
+
+func (s *claimsAfterALook) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	<-s.looked
+	jobs, err := s.Database.Claim(ctx, r)
+	s.once.Do(func() { close(s.claimed) })
+	return jobs, err
+}
+
+func (s *claimsAfterALook) DueKinds(ctx context.Context, queue string) ([]string, error) {
+	<-s.claimed
+	return s.Database.DueKinds(ctx, queue)
+}
+
+func TestAJobThatStartsWhileTheQueueIsLookedAtHasAHandler(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	store := &claimsAfterALook{Database: dibstest.Store(t), looked: make(chan struct{}), lookedAgain: make(chan struct{}), claimed: make(chan struct{})}
+	w := &dibs.Worker{Store: store, Queue: "mail"}
+	w.HandleRaw("welcome", func(ctx context.Context, _ *dibs.RawJob) error {
+		select {
+		case <-store.lookedAgain:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	if _, err := store.Enqueue(t.Context(), []dibs.NewJob{{Queue: "mail", Kind: "goodbye"}, {Queue: "mail", Kind: "welcome"}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "the worker has not run all jobs of queue mail; has it a handler for their kinds? there are\n  job 1, waiting, queue mail, kind goodbye, payload null"
+	if got := failure(t, func(t testing.TB) { dibstest.Drain(t, w) }); got != want {
 		t.Errorf("it says %q", got)
 	}
 }
