@@ -12,7 +12,7 @@ var finishVariants = []Variant{
 				{"sql/retry.sql", " and j.token = o.token", ""},
 			}},
 			{"sqlite", "TestStore/fence/a wrong token is refused", []Edit{
-				{rows + "finish.go", "if j.token != o.Token ||", "if"},
+				{rows + "finish.go", "j == nil || j.token != o.Token ||", "j == nil ||"},
 			}},
 		},
 	},

@@ -104,8 +104,8 @@ func Named(u URL, name string) (o Options, text string, err error) {
 	return o, text, nil
 }
 
-// Place returns the path of the file that u names, whose folder exists, or the URL
-// of its server's database, with a connect_timeout. It does not connect.
+// Place returns the path of the file that u names, whose folder exists. For a server it returns
+// the URL of the database, with a connect_timeout. It does not connect.
 func Place(u URL) (path, server string, err error) {
 	t, err := find(u, Options{})
 	switch {

@@ -11,7 +11,7 @@ import (
 // Damage is a row of repairable.sql: something wrong that a repair mends.
 type Damage struct {
 	Finding      string
-	Queue, State string // whose count is wrong; other states are "group" and "payload"
+	Queue, State string // the count that is wrong is of this queue and state; other states are "group" and "payload"
 	Lacks        int64  // what must be added to the count
 }
 

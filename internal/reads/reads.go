@@ -1,5 +1,5 @@
-// Package reads has the calls of dibs.Database that only read, written once for all databases: what each call checks,
-// which statement it runs, and how its rows become jobs, queues, schedules and the rest.
+// Package reads has the calls of dibs.Database that only read, written once for all databases. It has what each call
+// checks, the statement that a call runs, and the readers of jobs, queues, schedules and the rest.
 //
 // A database brings a Database, and for each name a statement whose parameters and columns are those of the other
 // databases: the headers of the files in sql/ say which. The scanners take what any driver gives.

@@ -315,31 +315,17 @@ func (s *Session) fold(q *queue, key string, at []int64) error {
 	return s.writePace(q, key, p, now)
 }
 
-// partBusy parts leases whose jobs were not found as held: of some, another transaction holds the row, and of the others the
-// lease is lost.
-func (s *Session) partBusy(leases []dibs.Lease) (lost, busy []int64, err error) {
-	good := map[int64]bool{}
-	if s.concurrent() && len(leases) > 0 {
-		good, err = s.goodTokens(leases)
+// busy tells of which leases the jobs were not found only because other transactions hold their rows: the leases last.
+func (s *Session) busy(missing []dibs.Lease) (map[int64]bool, error) {
+	if !s.concurrent() || len(missing) == 0 {
+		return nil, nil
 	}
-	for _, l := range leases {
-		if good[l.ID] {
-			busy = append(busy, l.ID)
-		} else {
-			lost = append(lost, l.ID)
-		}
-	}
-	return lost, busy, err
-}
-
-// goodTokens reads which leases last, whether or not their rows are locked.
-func (s *Session) goodTokens(leases []dibs.Lease) (map[int64]bool, error) {
 	now, err := s.now()
 	if err != nil {
 		return nil, err
 	}
-	good, tokens, ids := map[int64]bool{}, map[int64]dibs.Token{}, make([]int64, len(leases))
-	for i, l := range leases {
+	good, tokens, ids := map[int64]bool{}, map[int64]dibs.Token{}, make([]int64, len(missing))
+	for i, l := range missing {
 		ids[i], tokens[l.ID] = l.ID, l.Token
 	}
 	return good, s.each("tokens", func(rows *sql.Rows) error {

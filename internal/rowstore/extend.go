@@ -75,8 +75,16 @@ func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 			shortened[l.Token] = true
 		}
 	}
-	if e.Lost, e.Finishing, err = s.partBusy(missing); err != nil {
+	busy, err := s.busy(missing)
+	if err != nil {
 		return e, err
+	}
+	for _, l := range missing {
+		if busy[l.ID] {
+			e.Finishing = append(e.Finishing, l.ID)
+		} else {
+			e.Lost = append(e.Lost, l.ID)
+		}
 	}
 	return e, laterRows(s, "check_earlier", slices.Collect(maps.Keys(shortened)), until)
 }

@@ -31,8 +31,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 // refused are the jobs for which a Finish has written nothing: those that are lost, and those that other transactions hold.
 type refused struct{ lost, busy []int64 }
 
-// busyFor is how long a Finish tries again to write for jobs that other transactions hold, and busyPause how long it pauses
-// in between.
+// A Finish tries for busyFor to write for jobs that other transactions hold. It pauses for busyPause after each try.
 const (
 	busyFor   = time.Second
 	busyPause = 20 * time.Millisecond
@@ -63,7 +62,11 @@ func finishAll(ctx context.Context, outcomes []dibs.Outcome, write func([]dibs.O
 			left.Unwritten = r.busy
 			break
 		}
-		outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(r.busy, o.ID) })
+		again := make(map[int64]bool, len(r.busy))
+		for _, id := range r.busy {
+			again[id] = true
+		}
+		outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !again[o.ID] })
 	}
 	if len(left.Lost)+len(left.Unwritten) == 0 {
 		return nil
@@ -92,16 +95,25 @@ func (s *Session) finish(outcomes []dibs.Outcome) (r refused, err error) {
 		return r, err
 	}
 	var missing []dibs.Lease
+	for i := range outcomes {
+		if o := &outcomes[i]; jobs[o.ID] == nil {
+			missing = append(missing, dibs.Lease{ID: o.ID, Token: o.Token})
+		}
+	}
+	busy, err := s.busy(missing)
+	if err != nil {
+		return r, err
+	}
 	var all fates
 	perClaim := make(map[dibs.Token]int, 1)
 	for i := range outcomes {
 		o := &outcomes[i]
 		j := jobs[o.ID]
-		if j == nil {
-			missing = append(missing, dibs.Lease{ID: o.ID, Token: o.Token})
+		if busy[o.ID] {
+			r.busy = append(r.busy, o.ID)
 			continue
 		}
-		if j.token != o.Token || j.leaseUntil <= now && !s.ownTokens[j.token] {
+		if j == nil || j.token != o.Token || j.leaseUntil <= now && !s.ownTokens[j.token] {
 			r.lost = append(r.lost, o.ID)
 			continue
 		}
@@ -120,14 +132,7 @@ func (s *Session) finish(outcomes []dibs.Outcome) (r refused, err error) {
 			return r, err
 		}
 	}
-	if err := s.settle(); err != nil {
-		return r, err
-	}
-	lost, busy, err := s.partBusy(missing)
-	if lost = append(lost, r.lost...); len(lost) > 1 {
-		lost = slices.DeleteFunc(idsOf(outcomes), func(id int64) bool { return !slices.Contains(lost, id) })
-	}
-	return refused{lost, busy}, err
+	return r, s.settle()
 }
 
 // heldJob is the part of a claimed job that decides its fate.

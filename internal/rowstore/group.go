@@ -29,9 +29,12 @@ func (s *Session) settle() error {
 	return s.settleTouched(nil)
 }
 
-// settleTouched counts and gives the places of all touched groups. If it is not nil, between is called in between, with each
-// of their queues.
+// settleTouched counts the places of all touched groups, calls between with each of their queues unless it is nil, and
+// gives the places.
 func (s *Session) settleTouched(between func(*Session, *queue) error) error {
+	if len(s.touched) == 0 {
+		return nil
+	}
 	counted := make(map[group]places, len(s.touched))
 	queues := map[string]*queue{}
 	for g := range s.touched {
@@ -77,9 +80,9 @@ func (s *Session) settleTouched(between func(*Session, *queue) error) error {
 // places are how the places of a group are held.
 type places struct {
 	limit     int
-	running   int  // by jobs that run
-	started   int  // by jobs of a strict queue that wait for their retry
-	loose     int  // by others that wait
+	running   int  // places of jobs that run
+	started   int  // places of jobs of a strict queue that wait for their retry
+	loose     int  // places of other jobs that wait
 	overtaken bool // a blocked job comes before a loose one
 }
 
