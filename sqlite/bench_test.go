@@ -335,3 +335,52 @@ func BenchmarkPush(b *testing.B) {
 	}
 	perSecond(b, int64(b.N*len(jobs)), "jobs")
 }
+
+// BenchmarkRead makes calls that only read, beside 10,000 live jobs and 10,000 dead ones in ten queues.
+func BenchmarkRead(b *testing.B) {
+	s := openStore(b, sqlite.Options{})
+	queues := []string{"q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "q8", "q9"}
+	queue := func(i int, j *dibs.NewJob) { j.Queue = queues[i%10] }
+	fill(b, s, 10_000, queue)
+	for _, name := range queues {
+		jobs, err := s.Claim(b.Context(), dibs.ClaimRequest{Queue: name, Worker: "w", N: 1_000})
+		if err != nil {
+			b.Fatal(err)
+		}
+		outcomes := make([]dibs.Outcome, len(jobs))
+		for i, j := range jobs {
+			outcomes[i] = j.Lease().Die("no more")
+		}
+		if err := s.Finish(b.Context(), outcomes); err != nil {
+			b.Fatal(err)
+		}
+	}
+	fill(b, s, 10_000, queue)
+	ctx := b.Context()
+	list := func(f dibs.Filter) error {
+		page, err := s.List(ctx, f)
+		if err == nil && len(page.Jobs) != f.Limit {
+			err = fmt.Errorf("%d jobs of %d", len(page.Jobs), f.Limit)
+		}
+		return err
+	}
+	for _, c := range []struct {
+		name string
+		call func() error
+	}{
+		{"get", func() error { _, err := s.Get(ctx, 15_000); return err }},
+		{"list=100-live", func() error { return list(dibs.Filter{Limit: 100}) }},
+		{"list=1000-live", func() error { return list(dibs.Filter{Limit: 1_000}) }},
+		{"list=100-dead", func() error { return list(dibs.Filter{State: dibs.Dead, Limit: 100}) }},
+		{"stats", func() error { _, err := s.Stats(ctx); return err }},
+		{"failures", func() error { _, err := s.Failures(ctx, dibs.FailureFilter{Queues: queues, Limit: 100}); return err }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := c.call(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -186,7 +186,7 @@ func (j *heldJob) after(o dibs.Outcome) dibs.State {
 }
 
 // failure is the job's error history with the attempt that ends now, as it is stored. The errors before it are copied,
-// not encoded anew: that was up to an eighth of the time of a claim and a retry.
+// not encoded anew, which takes long beside all else.
 func (j *heldJob) failure(now int64, text string) string {
 	e := dibs.AttemptError{
 		Attempt: j.attempt, RunAt: fromMicro(j.runAt), ClaimedAt: fromMicro(j.claimedAt), At: fromMicro(now), Worker: j.worker, Error: text,
