@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/postgres"
 )
 
 // serverCPU is the time of the processor that all sessions of the database have used so far, by
@@ -147,6 +148,20 @@ func takeTurns(b *testing.B, pool *pgxpool.Pool, calls int, ways [2]func() error
 		b.Logf("%s: %.1f µs [%.1f-%.1f] of the server's CPU a call", name, costs[way][rounds/2], costs[way][0], costs[way][rounds-1])
 	}
 	b.ReportMetric(costs[1][rounds/2]/costs[0][rounds/2], "times")
+}
+
+// BenchmarkOpen measures what a program that runs for a moment waits for before its first call.
+func BenchmarkOpen(b *testing.B) {
+	_, url := openBenchURL(b)
+	for b.Loop() {
+		s, err := postgres.Open(b.Context(), url, postgres.Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // BenchmarkFirstCall measures the first call of a new connection, as programs make that connect

@@ -3,7 +3,6 @@ package sqlfiles
 import (
 	"fmt"
 	"io/fs"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -20,8 +19,6 @@ type Migration struct {
 	Compatible int
 }
 
-var compatible = regexp.MustCompile(`(?m)^-- Compatible with programs that know version (\d+)\.$`)
-
 // Migrations reads the files of migrations/ in order. It panics if they are not numbered from 1, which is an error of this module.
 func Migrations(files fs.FS) []Migration {
 	names, err := fs.Glob(files, "migrations/*.sql") // sorted
@@ -34,9 +31,14 @@ func Migrations(files fs.FS) []Migration {
 		if !strings.HasPrefix(m.Name, fmt.Sprintf("%04d_", m.Version)) {
 			panic("dibs: migrations are not numbered in order: " + m.Name)
 		}
-		if found := compatible.FindStringSubmatch(m.Text); found != nil {
-			if m.Compatible, err = strconv.Atoi(found[1]); err != nil || m.Compatible < 1 || m.Compatible > m.Version {
-				panic(fmt.Sprintf("dibs: migration %d is compatible with version %s", m.Version, found[1]))
+		for line := range strings.Lines(m.Text) {
+			version, ok := strings.CutPrefix(line, "-- Compatible with programs that know version ")
+			if !ok {
+				continue
+			}
+			version = strings.TrimSuffix(version, ".\n")
+			if m.Compatible, err = strconv.Atoi(version); err != nil || m.Compatible < 1 || m.Compatible > m.Version {
+				panic(fmt.Sprintf("dibs: migration %d is compatible with version %s", m.Version, version))
 			}
 		}
 		list[i] = m
