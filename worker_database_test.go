@@ -173,6 +173,7 @@ func TestHandlerFinishesItsJobInItsOwnTransaction(t *testing.T) {
 			}
 			return dibs.ErrFinished
 		})
+		w.Lease = time.Hour // on a busy machine a handler may last long
 		w.Hooks.Finished = func(a dibs.Attempt) { finished <- a }
 		stop := run(t, w)
 		id := enqueue(t, db, plain(1)...)[0]

@@ -28,8 +28,9 @@ func wrap(op string, err error) error {
 		return nil
 	}
 	err = inOneSentence(err)
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrSchema) {
+	// A server to which no connection was made in time is unavailable, though the caller may have more time.
+	late := errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*pgconn.ConnectError))
+	if late || errors.Is(err, context.Canceled) || errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrSchema) {
 		return checks.Failed(op, err)
 	}
 	if errors.Is(err, puddle.ErrClosedPool) {

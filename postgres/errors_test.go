@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net"
 	"regexp"
 	"sync"
 	"testing"
@@ -109,5 +110,19 @@ func TestErrorsOfConnectionsAreOneSentence(t *testing.T) {
 	}
 	if text := err.Error(); !regexp.MustCompile(`^dibs: open: database unavailable: no connection to 127\.0\.0\.1:1 and 1 more: [^\n:]*connect: [^\n:]+$`).MatchString(text) {
 		t.Errorf("the error is %q", text)
+	}
+}
+
+// A server that takes connections and says nothing is as unavailable as one that refuses them.
+func TestAServerThatDoesNotAnswerIsUnavailable(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	_, err = postgres.Open(t.Context(), "postgres://app@"+silent.Addr().String()+"/x?sslmode=disable&connect_timeout=1", postgres.Options{})
+	if !errors.Is(err, dibs.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,9 +130,13 @@ func (c *cli) ok(args ...string) string {
 	return c.feed("", args...)
 }
 
-// feed is ok with something on stdin.
+// feed is ok with something on stdin. Leases of claims last for an hour unless args say otherwise: on a busy machine a test
+// may go on after the default's 10 s.
 func (c *cli) feed(stdin string, args ...string) string {
 	c.t.Helper()
+	if args[0] == "claim" && !slices.Contains(args, "--lease") && !slices.Contains(args, "--table") {
+		args = append([]string{"claim", "--lease", "1h"}, args[1:]...)
+	}
 	r := c.run(stdin, args...)
 	if r.code != exitOK || r.err != "" {
 		c.t.Fatalf("dibs %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.out, r.err)

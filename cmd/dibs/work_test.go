@@ -308,7 +308,7 @@ func TestWorkStopsTheProgramsOfCancelledJobs(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
-		w := c.work("q", "--lease", "1s", "--until-empty", "--", "sh", "-c", programWithChild, p.path)
+		w := c.work("q", "--lease", "10s", "--until-empty", "--", "sh", "-c", programWithChild, p.path)
 		p.begun()
 		c.ok("cancel", "1")
 		p.gone()

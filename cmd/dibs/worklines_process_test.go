@@ -134,7 +134,7 @@ func TestWorkLinesStopsCancelledJobs(t *testing.T) {
 		p := c.pipe()
 		c.ok("enqueue", "q", "1")
 		c.ok("enqueue", "q", "2", "--delay", "1s")
-		w := c.work(append([]string{"q", "--lines", "-c", "1", "--lease", "1s", "--until-empty"}, lineWorker(`if [ $id = 1 ]; then exec 3>"`+p.path+`"; sleep 300 & echo x >&3; wait; fi; `+answer)...)...)
+		w := c.work(append([]string{"q", "--lines", "-c", "1", "--lease", "10s", "--until-empty"}, lineWorker(`if [ $id = 1 ]; then exec 3>"`+p.path+`"; sleep 300 & echo x >&3; wait; fi; `+answer)...)...)
 		p.begun()
 		c.ok("cancel", "1")
 		p.gone()
