@@ -94,7 +94,7 @@ var below = map[string][]string{
 	"internal/ticks":   {"", "internal/checks", "internal/zone"},
 	"internal/zone":    {""},
 	"internal/waits":   {"", "internal/checks"},
-	"sqlite":           {"", "internal/checks", "internal/reads", "internal/rowstore", "internal/sqlfiles", "internal/ticks", "internal/wakeups", "diagnosis", "footprint"},
+	"sqlite":           {"", "internal/checks", "internal/reads", "internal/rowstore", "internal/sqlfiles", "diagnosis", "footprint"},
 	"internal/bucket":  {""},
 	"internal/rest":    nil,
 	"dibstest":         {"", "postgres", "sqlite"},

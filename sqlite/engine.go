@@ -6,7 +6,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/rowstore"
-	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
 // engine is what internal/rowstore needs of a store.
@@ -16,16 +15,15 @@ func (e engine) Ready(ctx context.Context) error { return e.store.ready(ctx) }
 
 // Write runs f in the writer's next transaction.
 func (e engine) Write(ctx context.Context, f func(*rowstore.Session) error) error {
-	return e.store.writer.call(ctx, f)
+	return e.store.writer.calls.Call(ctx, f)
 }
 
+// Read runs a statement on a connection that only reads.
 func (e engine) Read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
 	return e.store.read(ctx, statement, each, args...)
 }
 
 func (e engine) Classify(err error) error { return classify(err) }
-
-func (e engine) Listeners() *wakeups.Listeners { return &e.store.bell.Listeners }
 
 // insert runs an insert of jobs, and returns the id of the last one. One statement draws its ids in a row.
 func insert(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last int64, err error) {

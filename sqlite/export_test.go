@@ -12,8 +12,8 @@ import (
 
 // Prepared keeps the statements of a transaction prepared, if it can prepare any.
 func Prepared(tx dibs.SQLTx) dibs.SQLTx {
-	if p, ok := tx.(preparer); ok {
-		return newPrepared(p)
+	if p, ok := tx.(rowstore.Preparer); ok {
+		return rowstore.NewPrepared(p)
 	}
 	return tx
 }
@@ -27,7 +27,7 @@ func (s *Store) NoteFruitless(queue, kind string, began time.Time, took time.Dur
 }
 
 // Queued is how many calls wait for the writer.
-func (s *Store) Queued() int { return len(s.writer.calls) }
+func (s *Store) Queued() int { return s.writer.calls.Queued() }
 
 // OnWriter runs a statement on the writing connection, outside of any transaction.
 func (s *Store) OnWriter(ctx context.Context, text string) error {

@@ -23,13 +23,13 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	if err := s.ready(ctx); err != nil {
 		return f, wrap("locks", err)
 	}
-	tx, err := s.callerPool.BeginTx(ctx, nil)
+	tx, err := s.begin(ctx)
 	if err != nil {
-		return f, wrap("locks", s.failed(ctx, err))
+		return f, wrap("locks", err)
 	}
 	defer tx.Rollback() // always: that is the point
 	start := time.Now()
-	claimed, paused, err := rowstore.NewSession(ctx, newPrepared(tx), &s.sql.Dialect).TryClaim(r)
+	claimed, paused, err := rowstore.NewSession(ctx, rowstore.NewPrepared(tx), &s.sql.Dialect).TryClaim(r)
 	if errors.Is(err, dibs.ErrUnknownQueue) {
 		return f, checks.Failed("locks", err)
 	}

@@ -15,7 +15,7 @@ func (s *Store) SteadyClock() {
 
 // StopSweeping keeps claims from sweeping by themselves.
 func (s *Store) StopSweeping(ctx context.Context) error {
-	return s.writer.call(ctx, func(*rowstore.Session) error {
+	return s.writer.calls.Call(ctx, func(*rowstore.Session) error {
 		s.writer.memory.LastSweep = time.Now().Add(24 * time.Hour)
 		return nil
 	})

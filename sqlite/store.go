@@ -15,13 +15,11 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/rowstore"
-	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 // Options of Open. The zero value is the default.
@@ -70,12 +68,10 @@ type Store struct {
 	file       openedFile
 	writer     *writer
 	readers    *sql.DB
-	prepared   sync.Map // *sql.Stmt on readers, by the names of statements
+	prepared   *rowstore.Prepared // on readers
+	watch      watch
 	callerPool *sql.DB
 	turn       *turn
-	bell       *bell
-	timer      *ticks.Timer                                 // set to the next tick of a schedule, while somebody listens
-	batches    atomic.Pointer[func(call string, calls int)] // of ObserveBatches; nil: nobody wants to know
 	closing    sync.Once
 }
 
@@ -108,9 +104,9 @@ func (s *Store) open(ctx context.Context, path string, o Options, writing *sql.D
 	dsn := dataSource(path, o)
 	s.readers = openPool(dsn.reader, nil, 0)
 	s.readers.SetMaxOpenConns(5) // the wakeups use one of them
+	s.prepared, s.watch = rowstore.NewPrepared(s.readers), watch{store: s, version: -1}
 	s.callerPool = openPool(dsn.user, s.turn, o.BusyTimeout)
-	s.timer = ticks.NewTimer(context.Background(), s.rows.Tick) // its commit has the wakeups set the timer to the next tick
-	s.bell = newBell(s.readers, s.sql, s.timer)
+	s.rows.Listen(s.watch.look)
 	if s.writer, err = startWriter(ctx, writing, s, o.BusyTimeout); err != nil {
 		return err
 	}
@@ -138,14 +134,9 @@ func (s *Store) Close() (err error) {
 func (s *Store) release() error {
 	var errs []error
 	s.rows.Close()
-	if s.timer != nil {
-		s.timer.Stop()
-	}
+	s.watch.close()
 	if s.writer != nil {
 		errs = append(errs, s.writer.stop())
-	}
-	if s.bell != nil {
-		s.bell.close()
 	}
 	if s.readers != nil {
 		errs = append(errs, s.readers.Close())
@@ -171,7 +162,7 @@ func (s *Store) ready(ctx context.Context) error {
 	switch {
 	case s == nil || s.writer == nil:
 		return rowstore.NotOpen()
-	case s.writer.closed():
+	case s.writer.calls.Closed():
 		return dibs.ErrClosed
 	}
 	if err := s.file.check(); err != nil {
@@ -182,7 +173,7 @@ func (s *Store) ready(ctx context.Context) error {
 
 // failed turns an error of the store's pools into ErrClosed once the store is closed.
 func (s *Store) failed(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() == nil && s.writer.closed() {
+	if err != nil && ctx.Err() == nil && s.writer.calls.Closed() {
 		return dibs.ErrClosed
 	}
 	return err
@@ -190,36 +181,5 @@ func (s *Store) failed(ctx context.Context, err error) error {
 
 // read runs one statement on a connection that only reads.
 func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
-	st, err := s.prepare(ctx, statement)
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	rows, err := st.QueryContext(ctx, args...)
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// prepare returns a statement that only reads, which each connection keeps prepared: to plan a list takes longer than to
-// read it.
-func (s *Store) prepare(ctx context.Context, statement string) (*sql.Stmt, error) {
-	if st, ok := s.prepared.Load(statement); ok {
-		return st.(*sql.Stmt), nil
-	}
-	st, err := s.readers.PrepareContext(ctx, s.sql.Statements.Get(statement))
-	if err != nil {
-		return nil, err
-	}
-	if other, had := s.prepared.LoadOrStore(statement, st); had {
-		_ = st.Close() // another goroutine was faster
-		return other.(*sql.Stmt), nil
-	}
-	return st, nil
+	return s.failed(ctx, rowstore.Each(ctx, s.prepared, s.sql.Statements.Get(statement), each, args...))
 }

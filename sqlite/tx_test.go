@@ -148,7 +148,7 @@ func loseTransaction(t *testing.T, lose func(*testing.T, *sql.Tx, dibs.Tx)) {
 
 func rolledBack(t *testing.T, what string, err error) {
 	t.Helper()
-	if !errors.Is(err, sql.ErrTxDone) || !strings.Contains(err.Error(), "SQLite has rolled the transaction back") {
+	if !errors.Is(err, sql.ErrTxDone) || !strings.Contains(err.Error(), "the database has rolled the transaction back") {
 		t.Errorf("%s gave %v", what, err)
 	}
 }

@@ -6,32 +6,28 @@ import (
 	"os"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
 // mainFile reads which file a connection has opened, without those attached.
 const mainFile = "select file from pragma_database_list where name = 'main'"
 
-// verify refuses a transaction that is read-only, or on another file, where no worker would
-// look for the jobs.
-func (t *callerTx) verify(ctx context.Context) error {
-	if t.verified {
-		return nil
-	}
+// Verify refuses a transaction that is read-only, or on another file.
+func (e engine) Verify(ctx context.Context, tx dibs.SQLTx) error {
 	var readOnly bool
 	var file string
-	if err := scan(ctx, t.conn, mainFile, &file); err != nil {
+	if err := rowstore.One(ctx, tx, mainFile, &file); err != nil {
 		return err
 	}
-	if err := scan(ctx, t.conn, "pragma query_only", &readOnly); err != nil {
+	if err := rowstore.One(ctx, tx, "pragma query_only", &readOnly); err != nil {
 		return err
 	}
 	switch {
 	case readOnly:
 		return &dibs.InvalidError{Field: "tx", Reason: "is read-only; begin it without sql.TxOptions.ReadOnly"}
-	case !sameFile(file, t.store.path):
-		return &dibs.InvalidError{Field: "tx", Reason: fmt.Sprintf("is on the file %q, the store on %q; begin it there", file, t.store.path)}
+	case !sameFile(file, e.store.path):
+		return &dibs.InvalidError{Field: "tx", Reason: fmt.Sprintf("is on the file %q, the store on %q; begin it there", file, e.store.path)}
 	}
-	t.verified = true
 	return nil
 }
 

@@ -166,7 +166,7 @@ var limitVariants = []Variant{
 				{"sql/rate_free.sql", "(($3 - b.owed_ns) / $2) + 1", "(($3 - b.owed_ns) / $2) + 2"},
 			}},
 			{"sqlite", "TestStore/rates/a queue starts no more than its rate and its burst", []Edit{
-				{rows + "rates.go", "min(p.Free(p.full, now*1000), dibs.MaxBatch)", "min(p.Free(p.full, now*1000)+1, dibs.MaxBatch)"},
+				{rows + "rates.go", "min(p.Free(p.full, s.now()*1000), dibs.MaxBatch)", "min(p.Free(p.full, s.now()*1000)+1, dibs.MaxBatch)"},
 			}},
 		},
 	},

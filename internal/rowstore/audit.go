@@ -13,13 +13,8 @@ func (s *Store) NoteChange(ctx context.Context, c dibs.Change) error {
 		return err
 	}
 	return s.write(ctx, "note change", func(tx *Session) error {
-		now, err := tx.now()
-		if err != nil {
-			return err
-		}
-		if err := tx.later("add_audit", c.Who, c.Did, c.What, c.N, now); err != nil {
-			return err
-		}
-		return tx.later("drop_audit", dibs.MaxChanges)
+		tx.later("add_audit", c.Who, c.Did, c.What, c.N, tx.now())
+		tx.later("drop_audit", dibs.MaxChanges)
+		return nil
 	})
 }

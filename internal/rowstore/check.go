@@ -9,20 +9,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/reads"
 )
 
-// Repair mends what Check finds after rows were deleted or inserted by hand, and returns
-// those findings, one line each: jobs that nobody would ever claim or expire, counts that
-// differ from the rows, and groups that have free places but wait. Workers may run meanwhile, but all writes wait while it reads all
-// rows. The command dibs check --repair calls it.
+// Repair mends what Check finds after rows were deleted or inserted by hand, and returns those findings, one line each.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	return call(ctx, s, "repair", nil, (*Session).repair)
 }
 
 func (s *Session) repair() ([]string, error) {
-	now, err := s.now()
-	if err != nil {
-		return nil, err
-	}
-	mended, err := s.mendAll(now)
+	mended, err := s.mendAll(s.now())
 	if err != nil {
 		return nil, err
 	}

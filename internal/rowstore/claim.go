@@ -57,7 +57,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		held = missedTurn
 	}
 	if held > 0 {
-		s.engine.Listeners().WakeHeld(r.Queue, held)
+		s.bell.WakeHeld(r.Queue, held)
 	}
 	return jobs, nil
 }
@@ -65,9 +65,9 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 // resting reports whether a claim should find nothing without a look, since the last one for these kinds has read past many
 // jobs of other kinds and found nothing. Workers that were woken meanwhile are woken again when the pause is over.
 func (s *Store) resting(r dibs.ClaimRequest) bool {
-	left, woken := s.Rests.Left(r.Queue, r.Kinds, time.Now(), s.engine.Listeners().LastWoken(r.Queue))
+	left, woken := s.Rests.Left(r.Queue, r.Kinds, time.Now(), s.bell.LastWoken(r.Queue))
 	if left > 0 && woken {
-		s.engine.Listeners().WakeHeld(r.Queue, left)
+		s.bell.WakeHeld(r.Queue, left)
 	}
 	return left > 0
 }
@@ -87,10 +87,7 @@ func (s *Session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err != nil || n <= 0 {
 		return nil, err
 	}
-	c, err := s.newClaim(q, r.Worker, r.Lease)
-	if err != nil {
-		return nil, err
-	}
+	c := s.newClaim(q, r.Worker, r.Lease)
 	kinds, err := jsonNames(r.Kinds)
 	if err != nil {
 		return nil, err
@@ -132,15 +129,12 @@ type pendingClaim struct {
 	jobs   []*dibs.RawJob
 }
 
-func (s *Session) newClaim(q *queue, worker string, lease time.Duration) (*pendingClaim, error) {
-	now, err := s.now()
-	if err != nil {
-		return nil, err
-	}
+func (s *Session) newClaim(q *queue, worker string, lease time.Duration) *pendingClaim {
+	now := s.now()
 	if lease == 0 {
 		lease = q.Lease
 	}
-	return &pendingClaim{queue: q, worker: worker, token: checks.NewToken(), now: now, until: now + micro(lease)}, nil
+	return &pendingClaim{queue: q, worker: worker, token: checks.NewToken(), now: now, until: now + micro(lease)}
 }
 
 // room is how many jobs of a request may be claimed: those that the queue's concurrency limit
@@ -257,24 +251,21 @@ func (s *Session) record(c *pendingClaim) error {
 	})
 	list := jsonIDs(ids)
 	if c.queue.Concurrency > 0 {
-		if err := s.later("count_claimed", list); err != nil {
-			return err
-		}
+		s.later("count_claimed", list)
 	}
 	if err := s.spend(c); err != nil {
 		return err
 	}
 	if len(free) > 0 {
-		if err := s.later("free_key", jsonIDs(free)); err != nil {
-			return err
-		}
+		s.later("free_key", jsonIDs(free))
 	}
-	return s.logClaim(c, list)
+	s.logClaim(c, list)
+	return nil
 }
 
-func (s *Session) logClaim(c *pendingClaim, ids string) error {
+func (s *Session) logClaim(c *pendingClaim, ids string) {
 	look := min(c.until, c.now+micro(claimCheckEvery))
-	return s.later("log_claim", c.token[:], c.queue.Name, c.worker, look, ids)
+	s.later("log_claim", c.token[:], c.queue.Name, c.worker, look, ids)
 }
 
 // jsonNames encodes names as statements take them; nil for none.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // Concurrent is what a database needs in which other transactions write meanwhile. SQLite has none of it: there, what a
@@ -119,9 +120,9 @@ func (q *queue) limited() bool { return q.Concurrency > 0 || q.Rate.N > 0 }
 
 // askForPlaces has the groups that were touched settled by the next admission: in this transaction the places could not
 // be counted, as others may give and take some meanwhile.
-func (s *Session) askForPlaces() error {
+func (s *Session) askForPlaces() {
 	if len(s.touched) == 0 {
-		return nil
+		return
 	}
 	var list [][2]string
 	for g := range s.touched {
@@ -129,17 +130,12 @@ func (s *Session) askForPlaces() error {
 		s.woken[g.queue] = true
 	}
 	clear(s.touched)
-	raw, _ := json.Marshal(list) // strings always encode
-	_, err := s.exec("wake", string(raw))
-	return err
+	s.later("wake", jsonText(list))
 }
 
 // placesAsked reports whether groups of a queue wait for an admission.
 func (s *Session) placesAsked(queue string) (asked bool, err error) {
-	now, err := s.now()
-	if err == nil {
-		_, err = s.one("asked", []any{queue, now}, &asked)
-	}
+	_, err = s.one("asked", []any{queue, s.now()}, &asked)
 	return asked, err
 }
 
@@ -148,11 +144,7 @@ func (s *Session) askedQueues() ([]string, error) {
 	if !s.concurrent() {
 		return nil, nil
 	}
-	now, err := s.now()
-	if err != nil {
-		return nil, err
-	}
-	return s.names("asked_queues", now)
+	return s.names("asked_queues", s.now())
 }
 
 // admitting runs a claim, and before it an admission if groups of the queue wait for one. missed is true if another
@@ -223,9 +215,9 @@ func (s *Session) admit(name string) error {
 		return err
 	}
 	if len(wakes) > 0 {
-		_, err = s.exec("drop_wakes", jsonIDs(wakes))
+		s.later("drop_wakes", jsonIDs(wakes))
 	}
-	return err
+	return nil
 }
 
 // wakeRows reads the wake rows of a queue, touches their groups, and returns their ids.
@@ -242,19 +234,16 @@ func (s *Session) wakeRows(queue string) (ids []int64, err error) {
 }
 
 // noteStarts leaves a row of the starts of a claim for the next admission, since others may change the rates of groups.
-func (s *Session) noteStarts(c *pendingClaim) error {
+func (s *Session) noteStarts(c *pendingClaim) {
 	var keys []string
 	for _, j := range c.jobs {
 		if j.Group != "" {
 			keys = append(keys, j.Group)
 		}
 	}
-	if keys == nil {
-		return nil
+	if keys != nil {
+		s.later("start", c.queue.Name, c.now, jsonText(keys))
 	}
-	raw, _ := json.Marshal(keys) // strings always encode
-	_, err := s.exec("start", c.queue.Name, c.now, string(raw))
-	return err
 }
 
 // foldStarts counts the starts that claims have left towards the rates of their groups. It comes after the groups' places
@@ -274,8 +263,8 @@ func (s *Session) foldStarts(q *queue) error {
 				return err
 			}
 		}
-		if _, err := s.exec("drop_starts", jsonIDs(ids)); err != nil || len(ids) < maxJoin {
-			return err
+		if s.later("drop_starts", jsonIDs(ids)); len(ids) < maxJoin {
+			return nil
 		}
 	}
 }
@@ -304,15 +293,12 @@ func (s *Session) fold(q *queue, key string, at []int64) error {
 	if err != nil || p.Step == 0 {
 		return err
 	}
-	now, err := s.now()
-	if err != nil {
-		return err
-	}
 	slices.Sort(at)
 	for _, t := range at {
 		p.full = p.After(p.full, t*1000, 1)
 	}
-	return s.writePace(q, key, p, now)
+	s.writePace(q, key, p, s.now())
+	return nil
 }
 
 // busy tells of which leases the jobs were not found only because other transactions hold their rows: the leases last.
@@ -320,10 +306,7 @@ func (s *Session) busy(missing []dibs.Lease) (map[int64]bool, error) {
 	if !s.concurrent() || len(missing) == 0 {
 		return nil, nil
 	}
-	now, err := s.now()
-	if err != nil {
-		return nil, err
-	}
+	now := s.now()
 	good, tokens, ids := map[int64]bool{}, map[int64]dibs.Token{}, make([]int64, len(missing))
 	for i, l := range missing {
 		ids[i], tokens[l.ID] = l.ID, l.Token
@@ -331,7 +314,7 @@ func (s *Session) busy(missing []dibs.Lease) (map[int64]bool, error) {
 	return good, s.each("tokens", func(rows *sql.Rows) error {
 		var id, until int64
 		var token dibs.Token
-		err := rows.Scan(&id, tokenColumn{&token}, &until)
+		err := rows.Scan(&id, reads.Token(&token), &until)
 		good[id] = token == tokens[id] && (until > now || s.ownTokens[token])
 		return err
 	}, jsonIDs(ids))

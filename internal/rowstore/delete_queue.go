@@ -46,11 +46,7 @@ func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) er
 	if q == nil {
 		return checks.UnknownQueue(name)
 	}
-	now, err := s.now()
-	if err != nil {
-		return err
-	}
-	if err := s.each("queue_uses", scanUses(&uses), name, now); err != nil {
+	if err := s.each("queue_uses", scanUses(&uses), name, s.now()); err != nil {
 		return err
 	}
 	if ended {
@@ -63,9 +59,7 @@ func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) er
 		return err
 	}
 	for _, statement := range []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_keys", "drop_queue_tally"} {
-		if err := s.later(statement, name); err != nil {
-			return err
-		}
+		s.later(statement, name)
 	}
 	delete(s.queues, name)
 	return nil

@@ -16,11 +16,7 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, erro
 		if err := tx.sweepIfDue(); err != nil {
 			return nil, err
 		}
-		now, err := tx.now()
-		if err != nil {
-			return nil, err
-		}
-		due, err := tx.DueQueues(queues, now, list)
+		due, err := tx.DueQueues(queues, tx.now(), list)
 		if err == nil {
 			tx.idle++
 		}

@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
-// Engine is what a database's package does for a Store: it runs transactions, names errors and wakes workers.
+// Engine is what a database's package does for a Store: it runs transactions and names errors.
 type Engine interface {
 	// Ready refuses calls on a database that is closed or lost, and with a context that is nil or has ended.
 	Ready(ctx context.Context) error
@@ -20,8 +19,10 @@ type Engine interface {
 	Read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error
 	// Classify makes an error of the driver's one of dibs', by its code.
 	Classify(err error) error
-	// Listeners are those of this process, which Write wakes for what its transactions have committed.
-	Listeners() *wakeups.Listeners
+	// Open fails if a caller's transaction has ended: with ErrRolledBack if the database has rolled it back by itself.
+	Open(ctx context.Context, tx dibs.SQLTx) error
+	// Verify refuses a caller's transaction that cannot write, or is on another database, where no worker would look.
+	Verify(ctx context.Context, tx dibs.SQLTx) error
 }
 
 // Dialect is a database's statements, and what statements cannot say.

@@ -37,15 +37,13 @@ func (s *Session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
 
 // enqueueRows inserts jobs into queues that exist.
 func (s *Session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
-	now, err := s.now()
-	if err != nil {
-		return nil, err
-	}
+	now := s.now()
 	if err := s.lockKeys(rows); err != nil {
 		return nil, err
 	}
 	news := make([]newJob, len(rows))
 	for i := range rows {
+		var err error
 		if news[i], err = s.newJob(&rows[i], now); err != nil {
 			return nil, err
 		}
@@ -151,12 +149,15 @@ func (s *Session) insert(statement string, jobs []newJob, done []dibs.Enqueued) 
 		s.count(j.queue, func(t *tally) { t.enqueued++ })
 		s.countArrival(j.queue, j.group, j.gate)
 	}
+	if s.err != nil {
+		return s.err
+	}
 	last, err := s.dialect.Insert(s.ctx, s.conn, s.dialect.Statements.Get(statement), s.values...)
 	for i := range done {
 		done[i].ID = last - int64(len(done)-1-i) // one statement draws its ids in a row
 	}
 	if err == nil && !jobs[0].row.Period.IsZero() {
-		err = s.setWindow(&jobs[0], done[0].ID)
+		s.setWindow(&jobs[0], done[0].ID)
 	}
 	return err
 }

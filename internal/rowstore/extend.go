@@ -32,10 +32,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 }
 
 func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {
-	now, err := s.now()
-	if err != nil {
-		return e, err
-	}
+	now := s.now()
 	until := now + micro(d)
 	rows := slices.Clone(leases)
 	for i, l := range leases {
@@ -86,7 +83,8 @@ func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 			e.Lost = append(e.Lost, l.ID)
 		}
 	}
-	return e, laterRows(s, "check_earlier", slices.Collect(maps.Keys(shortened)), until)
+	laterRows(s, "check_earlier", slices.Collect(maps.Keys(shortened)), until)
+	return e, nil
 }
 
 // extended is what a lease that is held tells its holder.

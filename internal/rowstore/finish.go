@@ -12,6 +12,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // Finish writes outcomes; those whose token is no longer good are refused.
@@ -86,10 +87,7 @@ func idsOf(outcomes []dibs.Outcome) []int64 {
 }
 
 func (s *Session) finish(outcomes []dibs.Outcome) (r refused, err error) {
-	now, err := s.now()
-	if err != nil {
-		return r, err
-	}
+	now := s.now()
 	jobs, err := s.holding(idsOf(outcomes))
 	if err != nil {
 		return r, err
@@ -124,13 +122,9 @@ func (s *Session) finish(outcomes []dibs.Outcome) (r refused, err error) {
 		s.apply(j, decide(o, j, q, now), q, &all)
 		perClaim[o.Token]++
 	}
-	if err := s.writeFates(&all, now); err != nil {
-		return r, err
-	}
+	s.writeFates(&all, now)
 	for token, n := range perClaim {
-		if err := s.later("drop_claim", token[:], n); err != nil {
-			return r, err
-		}
+		s.later("drop_claim", token[:], n)
 	}
 	return r, s.settle()
 }
@@ -156,8 +150,8 @@ func (s *Session) holding(ids []int64) (map[int64]*heldJob, error) {
 	jobs := make(map[int64]*heldJob, len(ids))
 	err := s.each("held", func(rows *sql.Rows) error {
 		j := &heldJob{}
-		err := rows.Scan(&j.id, tokenColumn{&j.token}, text[string]{&j.queue}, text[string]{&j.group}, &j.attempt, &j.excused, &j.maxAttempts,
-			&j.runAt, &j.claimedAt, &j.leaseUntil, text[string]{&j.worker}, &j.cancelRequested, text[string]{&j.errors})
+		err := rows.Scan(&j.id, reads.Token(&j.token), reads.Text(&j.queue), reads.Text(&j.group), &j.attempt, &j.excused, &j.maxAttempts,
+			&j.runAt, &j.claimedAt, &j.leaseUntil, reads.Text(&j.worker), &j.cancelRequested, reads.Text(&j.errors))
 		jobs[j.id] = j
 		return err
 	}, jsonIDs(ids))
@@ -294,23 +288,17 @@ func (s *Session) end(f fate, q *queue, all *fates) {
 }
 
 // writeFates writes what end and apply have put off.
-func (s *Session) writeFates(all *fates, now int64) error {
+func (s *Session) writeFates(all *fates, now int64) {
 	for back, jobs := range all.waiting {
-		if err := laterRows(s, "give_back", jobs, back.gate, back.excused); err != nil {
-			return err
-		}
+		laterRows(s, "give_back", jobs, back.gate, back.excused)
 	}
-	var err error
 	if len(all.completed) > 0 {
-		err = s.later("finish", jsonIDs(all.completed), string(dibs.Completed), now)
+		s.later("finish", jsonIDs(all.completed), string(dibs.Completed), now)
 	}
-	if err == nil {
-		err = laterRows(s, "finish", all.ended, nil, now)
+	laterRows(s, "finish", all.ended, nil, now)
+	if len(all.gone) > 0 {
+		s.later("remove", jsonIDs(all.gone))
 	}
-	if err == nil && len(all.gone) > 0 {
-		err = s.later("remove", jsonIDs(all.gone))
-	}
-	return err
 }
 
 // retention is how long a queue keeps jobs of a final state.

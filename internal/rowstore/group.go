@@ -24,7 +24,8 @@ func (s *Session) touchAll(queue string) error {
 // asks for that, and the next admission does it.
 func (s *Session) settle() error {
 	if s.concurrent() {
-		return s.askForPlaces()
+		s.askForPlaces()
+		return nil
 	}
 	return s.settleTouched(nil)
 }
@@ -72,7 +73,7 @@ func (s *Session) settleTouched(between func(*Session, *queue) error) error {
 		s.touch(g.queue, g.key)
 	}
 	if len(again) > 0 {
-		return s.askForPlaces()
+		s.askForPlaces()
 	}
 	return nil
 }
@@ -87,12 +88,8 @@ type places struct {
 }
 
 func (s *Session) places(q *queue, key string) (h places, err error) {
-	now, err := s.now()
-	if err != nil {
-		return h, err
-	}
 	if h.limit, err = s.groupLimit(q, key); err == nil {
-		_, err = s.one("group", []any{q.Name, key, now, q.Strict}, &h.running, &h.started, &h.loose, &h.overtaken)
+		_, err = s.one("group", []any{q.Name, key, s.now(), q.Strict}, &h.running, &h.started, &h.loose, &h.overtaken)
 	}
 	return h, err
 }
@@ -100,10 +97,7 @@ func (s *Session) places(q *queue, key string) (h places, err error) {
 // give gives the places of a group as they were counted. It reports whether that has to be done again, as other
 // transactions hold jobs that matter: such a job keeps its place.
 func (s *Session) give(q *queue, g group, h places) (busy bool, err error) {
-	now, err := s.now()
-	if err != nil {
-		return false, err
-	}
+	now := s.now()
 	pace, err := s.pace(q, g.key)
 	if err != nil {
 		return false, err
@@ -190,10 +184,6 @@ func (s *Session) joinGroups(queue string) error {
 
 // joinDue moves grouped jobs of a queue that have become due to their groups.
 func (s *Session) joinDue(queue string) error {
-	now, err := s.now()
-	if err != nil {
-		return err
-	}
 	joined := int64(0)
 	note := func(rows *sql.Rows) error {
 		var key string
@@ -204,7 +194,7 @@ func (s *Session) joinDue(queue string) error {
 		joined++
 		return nil
 	}
-	if err := s.each("due", note, queue, now, maxJoin); err != nil {
+	if err := s.each("due", note, queue, s.now(), maxJoin); err != nil {
 		return err
 	}
 	if joined > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // liveJob is the part of a live job that operators' calls need, and edit.sql writes.
@@ -29,7 +30,7 @@ func (s *Session) readLive(ids ...int64) ([]*liveJob, error) {
 	var jobs []*liveJob
 	err := s.each("live", func(rows *sql.Rows) error {
 		j := &liveJob{}
-		err := rows.Scan(&j.ID, text[string]{&j.queue}, &j.Gate, &j.running, &j.Priority, &j.RunAt, &j.attempt, text[string]{&j.group}, clock{&j.created})
+		err := rows.Scan(&j.ID, reads.Text(&j.queue), &j.Gate, &j.running, &j.Priority, &j.RunAt, &j.attempt, reads.Text(&j.group), reads.Time(&j.created))
 		jobs = append(jobs, j)
 		return err
 	}, jsonIDs(ids))
@@ -69,10 +70,6 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 }
 
 func (s *Session) cancelAll(ids []int64) (ended, asked []int64, err error) {
-	now, err := s.now()
-	if err != nil {
-		return nil, nil, err
-	}
 	jobs, err := s.readLive(distinct(ids)...)
 	if err != nil {
 		return nil, nil, err
@@ -92,13 +89,9 @@ func (s *Session) cancelAll(ids []int64) (ended, asked []int64, err error) {
 		s.end(fate{ID: j.ID, State: dibs.Cancelled, Cancel: true}, q, &all)
 	}
 	if len(asked) > 0 {
-		if err := s.later("cancel", jsonIDs(asked)); err != nil {
-			return nil, nil, err
-		}
+		s.later("cancel", jsonIDs(asked))
 	}
-	if err := s.writeFates(&all, now); err != nil {
-		return nil, nil, err
-	}
+	s.writeFates(&all, s.now())
 	return ended, asked, s.settle()
 }
 
@@ -117,7 +110,7 @@ func (s *Session) readEnded(ids []int64, until time.Time) ([]*endedJob, error) {
 	var jobs []*endedJob
 	err := s.each("ended", func(rows *sql.Rows) error {
 		j := &endedJob{}
-		err := rows.Scan(&j.ID, text[string]{&j.queue}, text[dibs.State]{&j.state}, text[string]{&j.group}, text[string]{&j.uniqueKey}, &j.Holds, clock{&j.at})
+		err := rows.Scan(&j.ID, reads.Text(&j.queue), reads.Text(&j.state), reads.Text(&j.group), reads.Text(&j.uniqueKey), &j.Holds, reads.Time(&j.at))
 		if until.IsZero() || !j.at.After(until) {
 			jobs = append(jobs, j)
 		}
@@ -144,7 +137,7 @@ func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) (
 
 // changeEnded removes those of the jobs from the finished ones that ended at until or before, or whenever they ended if
 // it is zero, after a change to them if there is one. It returns their ids.
-func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, change func(*Session, []*endedJob) error) (done []int64, err error) {
+func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, change func(*Session, []*endedJob)) (done []int64, err error) {
 	if err := checks.Until(until); err != nil {
 		return nil, err
 	}
@@ -156,20 +149,18 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 			return err
 		}
 		jobs, err := tx.readEnded(ids, until)
-		if err == nil && change != nil {
-			err = change(tx, jobs)
-		}
 		if err != nil {
 			return err
+		}
+		if change != nil {
+			change(tx, jobs)
 		}
 		done = nil
 		for _, j := range jobs {
 			done = append(done, j.ID)
 			tx.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
 		}
-		if err := tx.later("remove_finished", jsonIDs(done)); err != nil {
-			return err
-		}
+		tx.later("remove_finished", jsonIDs(done))
 		return tx.settle()
 	})
 	if err != nil {
@@ -179,11 +170,8 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 }
 
 // requeue puts jobs back to waiting. Of those with one unique key the first gets it back.
-func (s *Session) requeue(jobs []*endedJob) error {
-	now, err := s.now()
-	if err != nil {
-		return err
-	}
+func (s *Session) requeue(jobs []*endedJob) {
+	now := s.now()
 	type key struct{ queue, key string }
 	held := make(map[key]bool)
 	for _, j := range jobs {
@@ -193,7 +181,7 @@ func (s *Session) requeue(jobs []*endedJob) error {
 		j.Gate = firstGate(j.group, now, now)
 		s.countArrival(j.queue, j.group, j.Gate)
 	}
-	return laterRows(s, "reopen", jobs, now)
+	laterRows(s, "reopen", jobs, now)
 }
 
 // Edit changes the priority or run_at of jobs that wait.
@@ -213,10 +201,7 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 }
 
 func (s *Session) edit(ids []int64, e dibs.Edit) (done []int64, err error) {
-	now, err := s.now()
-	if err != nil {
-		return nil, err
-	}
+	now := s.now()
 	jobs, err := s.readLive(distinct(ids)...)
 	if err != nil {
 		return nil, err
@@ -235,19 +220,14 @@ func (s *Session) edit(ids []int64, e dibs.Edit) (done []int64, err error) {
 			return nil, err
 		}
 	}
-	if err := laterRows(s, "edit", jobs); err != nil {
-		return nil, err
-	}
+	laterRows(s, "edit", jobs)
 	return done, s.settle()
 }
 
 // move gives a waiting job another run_at, group and gate. A grouped one gives up its place and
 // competes for it again, unless it waits for its retry in a strict queue.
 func (s *Session) move(j *liveJob, runAt int64, group string) error {
-	now, err := s.now()
-	if err != nil {
-		return err
-	}
+	now := s.now()
 	q, err := s.ensureQueue(j.queue) // somebody may have deleted it
 	if err != nil {
 		return err
@@ -291,12 +271,8 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 func (s *Store) pruneAll(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
 	for total := 0; ; {
 		n := 0
-		err := s.write(ctx, "prune", func(tx *Session) error {
-			now, err := tx.now()
-			if err != nil {
-				return err
-			}
-			n, err = tx.prune(queue, state, now-micro(olderThan))
+		err := s.write(ctx, "prune", func(tx *Session) (err error) {
+			n, err = tx.prune(queue, state, tx.now()-micro(olderThan))
 			return err
 		})
 		if err != nil {

@@ -34,17 +34,11 @@ func (s *Session) ensureQueue(name string) (*queue, error) {
 
 // putQueue stores a queue's settings.
 func (s *Session) putQueue(q dibs.Queue) (*queue, error) {
-	now, err := s.now()
-	if err != nil {
-		return nil, err
-	}
-	if err := s.later("set_queue", q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
+	s.later("set_queue", q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
 		micro(q.Backoff.Base), q.Backoff.Factor, micro(q.Backoff.Max), q.Backoff.Jitter,
 		micro(q.KeepCompleted), micro(q.KeepDead), micro(q.KeepCancelled), q.PayloadLimit,
-		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, now, micro(q.JobTimeout),
-		q.GroupRate.N, micro(q.GroupRate.Per), q.GroupRate.Burst); err != nil {
-		return nil, err
-	}
+		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, s.now(), micro(q.JobTimeout),
+		q.GroupRate.N, micro(q.GroupRate.Per), q.GroupRate.Burst)
 	delete(s.queues, q.Name)
 	return s.queue(q.Name)
 }
@@ -100,24 +94,14 @@ func (s *Session) setQueue(before, after dibs.Queue) error {
 	}
 	s.woken[after.Name] = true
 	if before.Concurrency == 0 && after.Concurrency > 0 {
-		if err := s.later("count_running", after.Name); err != nil {
-			return err
-		}
+		s.later("count_running", after.Name)
 	}
 	if before.GroupLimit == after.GroupLimit && before.GroupRate == after.GroupRate && before.Strict == after.Strict {
 		return nil
 	}
-	if err := s.later("set_group_rates", after.Name); err != nil {
-		return err
-	}
+	s.later("set_group_rates", after.Name)
 	if before.Strict && !after.Strict {
-		now, err := s.now()
-		if err != nil {
-			return err
-		}
-		if err := s.later("unhold", after.Name, now); err != nil {
-			return err
-		}
+		s.later("unhold", after.Name, s.now())
 	}
 	if err := s.touchAll(after.Name); err != nil {
 		return err

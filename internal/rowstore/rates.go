@@ -26,7 +26,7 @@ func (s *Session) pace(q *queue, key string) (p pace, err error) {
 	var own dibs.Rate
 	var per int64
 	_, err = s.one("rate", []any{q.Name, key}, &own.N, &per, &own.Burst, &p.full)
-	if own.Per = fromMicroDuration(per); key != "" {
+	if own.Per = checks.Micros(per); key != "" {
 		r = q.GroupRate
 	}
 	if key != "" && own.N > 0 {
@@ -36,19 +36,16 @@ func (s *Session) pace(q *queue, key string) (p pace, err error) {
 		return pace{}, err
 	}
 	p.Bucket = bucket.Of(r)
-	now, err := s.now()
-	if err != nil {
-		return pace{}, err
-	}
+	now := s.now()
 	if owed := p.Owed(p.full, now*1000); owed < p.full {
 		p.full = owed
-		err = s.writePace(q, key, p, now)
+		s.writePace(q, key, p, now)
 	}
-	return p, err
+	return p, nil
 }
 
-func (s *Session) writePace(q *queue, key string, p pace, now int64) error {
-	return s.later("spend", q.Name, key, p.full, p.next(now, 1))
+func (s *Session) writePace(q *queue, key string, p pace, now int64) {
+	s.later("spend", q.Name, key, p.full, p.next(now, 1))
 }
 
 // free is how many of the free places of a group its rate fills, after its started jobs, which
@@ -76,12 +73,8 @@ func (p pace) next(now int64, n int) int64 {
 
 // mayStart is how many jobs the queue's rate lets start now.
 func (s *Session) mayStart(q *queue) (int, error) {
-	now, err := s.now()
-	if err != nil {
-		return 0, err
-	}
 	p, err := s.pace(q, "")
-	return int(min(p.Free(p.full, now*1000), dibs.MaxBatch)), err
+	return int(min(p.Free(p.full, s.now()*1000), dibs.MaxBatch)), err
 }
 
 // spend counts the starts of a claim towards the rates of its queue and its jobs' groups.
@@ -95,7 +88,8 @@ func (s *Session) spend(c *pendingClaim) error {
 		return nil
 	}
 	if s.concurrent() {
-		return s.noteStarts(c)
+		s.noteStarts(c)
+		return nil
 	}
 	starts := map[string]int{}
 	for _, j := range c.jobs {
@@ -117,7 +111,8 @@ func (s *Session) spendOne(c *pendingClaim, key string, n int) error {
 		return err
 	}
 	p.full = p.After(p.full, c.now*1000, int64(n))
-	return s.writePace(c.queue, key, p, c.now)
+	s.writePace(c.queue, key, p, c.now)
+	return nil
 }
 
 // hold notes until when the rate of a group, whose places have just been given, holds up the
@@ -126,10 +121,7 @@ func (s *Session) hold(g group, p pace, waiting int, short bool) error {
 	if p.Step == 0 {
 		return nil
 	}
-	now, err := s.now()
-	if err != nil {
-		return err
-	}
+	now := s.now()
 	if short {
 		if _, err := s.one("blocked", []any{g.queue, g.key}, &short); err != nil {
 			return err
@@ -142,7 +134,8 @@ func (s *Session) hold(g group, p pace, waiting int, short bool) error {
 	} else if notBefore > now {
 		until = notBefore
 	}
-	return s.later("hold", g.queue, g.key, notBefore, until)
+	s.later("hold", g.queue, g.key, notBefore, until)
+	return nil
 }
 
 // freeGroups has those groups settled that need no longer wait for their rates.
@@ -150,11 +143,7 @@ func (s *Session) freeGroups(q *queue) error {
 	if !q.groupRates {
 		return nil
 	}
-	now, err := s.now()
-	if err != nil {
-		return err
-	}
-	groups, err := s.names("held_groups", q.Name, now, maxJoin)
+	groups, err := s.names("held_groups", q.Name, s.now(), maxJoin)
 	for _, g := range groups {
 		s.touch(q.Name, g)
 	}
@@ -167,10 +156,7 @@ func (s *Session) heldFor(name string) (time.Duration, error) {
 	if err != nil || q == nil || q.Paused || q.Rate.N == 0 && !q.groupRates {
 		return 0, err
 	}
-	now, err := s.now()
-	if err != nil {
-		return 0, err
-	}
+	now := s.now()
 	var at int64
 	if q.Rate.N > 0 {
 		p, err := s.pace(q, "")
@@ -188,7 +174,7 @@ func (s *Session) heldFor(name string) (time.Duration, error) {
 			at = group.Int64
 		}
 	}
-	return max(0, fromMicroDuration(at-now)), nil
+	return max(0, checks.Micros(at-now)), nil
 }
 
 // SetGroup changes the named settings of one group.
@@ -221,7 +207,7 @@ func (s *Session) groupSettings(queue, group string) (dibs.Group, error) {
 	if err == nil {
 		_, err = s.one("rate", []any{queue, group}, &g.Rate.N, &per, &g.Rate.Burst, &full)
 	}
-	g.Rate.Per = fromMicroDuration(per)
+	g.Rate.Per = checks.Micros(per)
 	return g, err
 }
 
@@ -230,29 +216,27 @@ func (s *Session) changeGroup(queue, group string, c dibs.GroupChange) error {
 	if err != nil {
 		return err
 	}
-	if err := s.setGroup(q, group, c); err != nil {
-		return err
-	}
+	s.setGroup(q, group, c)
 	delete(s.queues, queue)
 	s.woken[queue] = true
 	s.touch(queue, group)
 	return s.settle()
 }
 
-func (s *Session) setGroup(q *queue, group string, c dibs.GroupChange) (err error) {
-	if c.Limit != nil && *c.Limit == 0 {
-		err = s.later("unset_group", q.Name, group)
-	} else if c.Limit != nil {
-		err = s.later("set_group", q.Name, group, *c.Limit)
+func (s *Session) setGroup(q *queue, group string, c dibs.GroupChange) {
+	switch {
+	case c.Limit == nil:
+	case *c.Limit == 0:
+		s.later("unset_group", q.Name, group)
+	default:
+		s.later("set_group", q.Name, group, *c.Limit)
 	}
-	if err != nil || c.Rate == nil {
-		return err
+	switch {
+	case c.Rate == nil:
+	case c.Rate.N == 0:
+		s.later("unset_group_rate", q.Name, group)
+	default:
+		s.later("use_group_rates", q.Name)
+		s.later("set_group_rate", q.Name, group, c.Rate.N, micro(c.Rate.Per), c.Rate.Burst)
 	}
-	if c.Rate.N == 0 {
-		return s.later("unset_group_rate", q.Name, group)
-	}
-	if err := s.later("use_group_rates", q.Name); err != nil {
-		return err
-	}
-	return s.later("set_group_rate", q.Name, group, c.Rate.N, micro(c.Rate.Per), c.Rate.Burst)
 }

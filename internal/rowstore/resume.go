@@ -18,10 +18,7 @@ func (s *Session) resume(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err != nil || q == nil || q.Rate.N > 0 || q.groupRates {
 		return nil, err
 	}
-	c, err := s.newClaim(q, r.Worker, r.Lease)
-	if err != nil {
-		return nil, err
-	}
+	c := s.newClaim(q, r.Worker, r.Lease)
 	if err := s.each("resume", c.add, r.Queue, r.Worker, c.now, c.token[:], c.until); err != nil || len(c.jobs) == 0 {
 		return nil, err
 	}
@@ -34,5 +31,6 @@ func (s *Session) resume(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 		}
 	}
 	s.count(q.Name, func(t *tally) { t.claimed += int64(len(ids)) })
-	return c.jobs, s.logClaim(c, jsonIDs(ids))
+	s.logClaim(c, jsonIDs(ids))
+	return c.jobs, nil
 }

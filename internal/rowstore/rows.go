@@ -14,31 +14,16 @@ func fromMicro(us int64) time.Time { return checks.Time(time.UnixMicro(us)) }
 
 func micro(d time.Duration) int64 { return int64(d / time.Microsecond) }
 
-// The scanners of rows. Those of package reads do the work.
-type (
-	clock           struct{ to *time.Time }
-	text[T ~string] struct{ to *T }
-	history         struct{ to *[]dibs.AttemptError }
-	tokenColumn     struct{ to *dibs.Token }
-)
-
-func (c clock) Scan(v any) error       { return reads.Time(c.to).Scan(v) }
-func (c text[T]) Scan(v any) error     { return reads.Text(c.to).Scan(v) }
-func (c history) Scan(v any) error     { return reads.History(c.to).Scan(v) }
-func (c tokenColumn) Scan(v any) error { return reads.Token(c.to).Scan(v) }
-
 // scanClaimed reads a row of claim.sql or resume.sql.
 func scanClaimed(rows *sql.Rows) (*dibs.RawJob, error) {
 	j := &dibs.RawJob{State: dibs.Running}
-	err := rows.Scan(&j.ID, text[string]{&j.Kind}, (*[]byte)(&j.Payload), (*[]byte)(&j.Metadata), &j.Priority, clock{&j.RunAt},
-		&j.Attempt, &j.Excused, &j.MaxAttempts, text[string]{&j.Group}, text[string]{&j.UniqueKey},
-		text[dibs.UniqueUntil]{&j.UniqueUntil}, &j.CancelRequested, clock{&j.CreatedAt}, history{&j.Errors})
+	err := rows.Scan(&j.ID, reads.Text(&j.Kind), (*[]byte)(&j.Payload), (*[]byte)(&j.Metadata), &j.Priority, reads.Time(&j.RunAt),
+		&j.Attempt, &j.Excused, &j.MaxAttempts, reads.Text(&j.Group), reads.Text(&j.UniqueKey),
+		reads.Text(&j.UniqueUntil), &j.CancelRequested, reads.Time(&j.CreatedAt), reads.History(&j.Errors))
 	checks.Claimed(j)
 	ticks.Read(j)
 	return j, err
 }
-
-func fromMicroDuration(us int64) time.Duration { return checks.Micros(us) }
 
 // span is the time from one time to another in microseconds: 28 years at most, and 0 if they are in
 // the wrong order.

@@ -55,21 +55,17 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old 
 		if err != nil {
 			return after, err
 		}
-		now, err := tx.now()
-		if err != nil {
-			return after, err
-		}
-		after, err = ticks.Replace(after, old, fromMicro(now), func() ([]dibs.Schedule, error) { return tx.schedules(nil, nil) }, tx.payloadLimitOf)
+		after, err = ticks.Replace(after, old, fromMicro(tx.now()), func() ([]dibs.Schedule, error) { return tx.schedules(nil, nil) }, tx.payloadLimitOf)
 		if err == nil {
-			err = tx.putSchedule(&after)
+			tx.putSchedule(&after)
 		}
 		return after, err
 	})
 }
 
-func (s *Session) putSchedule(after *dibs.Schedule) error {
+func (s *Session) putSchedule(after *dibs.Schedule) {
 	text, payload, metadata := ticks.Encode(after)
-	return s.later("set_schedule", after.Name, after.Owner, text, payload, metadata, after.Paused, after.Since.UnixMicro(), microOrNull(after.Next))
+	s.later("set_schedule", after.Name, after.Owner, text, payload, metadata, after.Paused, after.Since.UnixMicro(), microOrNull(after.Next))
 }
 
 // microOrNull is a time as it is stored, or null for zero.
@@ -151,23 +147,15 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 		if err != nil {
 			return err
 		}
-		now, err := tx.now()
-		if err != nil {
-			return err
-		}
-		put, gone, err := ticks.Agree(owner, list, old, fromMicro(now), tx.payloadLimitOf)
+		put, gone, err := ticks.Agree(owner, list, old, fromMicro(tx.now()), tx.payloadLimitOf)
 		if err != nil {
 			return err
 		}
 		for i := range put {
-			if err := tx.putSchedule(&put[i]); err != nil {
-				return err
-			}
+			tx.putSchedule(&put[i])
 		}
 		for _, name := range gone {
-			if err := tx.later("delete_schedule", name); err != nil {
-				return err
-			}
+			tx.later("delete_schedule", name)
 		}
 		return nil
 	})
@@ -179,10 +167,11 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 		return err
 	}
 	return s.write(ctx, "delete schedule", func(tx *Session) error {
-		if _, err := tx.scheduleOf(name, queues); err != nil {
-			return err
+		_, err := tx.scheduleOf(name, queues)
+		if err == nil {
+			tx.later("delete_schedule", name)
 		}
-		return tx.later("delete_schedule", name)
+		return err
 	})
 }
 
@@ -206,7 +195,7 @@ func (s *Store) Tick(ctx context.Context) error { return s.write(ctx, "tick", (*
 
 // NextTick is when the next tick of any schedule comes, if one will.
 func (s *Session) NextTick() (next time.Time, found bool, err error) {
-	found, err = s.one("next_tick", nil, clock{&next})
+	found, err = s.one("next_tick", nil, reads.Time(&next))
 	return next, found, err
 }
 
@@ -222,16 +211,13 @@ const (
 // read, as a newer one has made them, are left to others. More that is due is left to the next
 // transaction.
 func (s *Session) tick() error {
-	now, err := s.now()
-	if err != nil {
-		return err
-	}
+	now := s.now()
 	type dueSchedule struct {
 		dibs.Schedule
 		overlap bool
 	}
 	var list []dueSchedule
-	err = s.each("schedules_due", func(rows *sql.Rows) error {
+	err := s.each("schedules_due", func(rows *sql.Rows) error {
 		var overlap bool
 		r, err := reads.Schedule(rows.Scan, new(time.Time), &overlap)
 		if r != nil {
@@ -266,9 +252,7 @@ func (s *Session) tick() error {
 			}
 			lastTick, lastJob = due[len(due)-1].UnixMicro(), out[len(out)-1].ID
 		}
-		if err := s.later("schedule_ticked", r.Name, microOrNull(next), lastTick, lastJob); err != nil {
-			return err
-		}
+		s.later("schedule_ticked", r.Name, microOrNull(next), lastTick, lastJob)
 	}
 	return nil
 }

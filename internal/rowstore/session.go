@@ -11,16 +11,18 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // Session is the state of one write transaction: its statements, its time, the settings it
 // has read, and the counts and groups that it must write before it commits. An Engine may run
-// many calls in one session; a caller's own transaction (tx.go) has one too.
+// many calls in one session; a caller's own transaction has one too.
 type Session struct {
 	ctx     context.Context
 	conn    dibs.SQLTx
 	dialect *Dialect
+	err     error // the first of now and later in this call
 
 	callTime    int64             // time of the call, set by now
 	clockReadAt time.Time         // when callTime was read, on the monotonic clock
@@ -60,6 +62,9 @@ func NewSession(ctx context.Context, conn dibs.SQLTx, d *Dialect) *Session {
 
 // exec runs one statement of sql/ and returns how many rows it changed.
 func (s *Session) exec(statement string, args ...any) (int64, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
 	result, err := s.conn.ExecContext(s.ctx, s.dialect.Statements.Get(statement), args...)
 	if err != nil {
 		return 0, err
@@ -73,25 +78,17 @@ func (s *Session) Exec(statement string, args ...any) (int64, error) {
 }
 
 // later runs a statement that writes and whose count nobody needs, so that a database on a server may send it together
-// with the statement that follows.
-func (s *Session) later(statement string, args ...any) error {
-	_, err := s.exec(statement, args...)
-	return err
+// with the statement that follows. If it fails, all that follow fail with its error, and so does the call.
+func (s *Session) later(statement string, args ...any) {
+	_, s.err = s.exec(statement, args...)
 }
 
 // each runs one statement of sql/ and calls f for each row.
 func (s *Session) each(statement string, f func(*sql.Rows) error, args ...any) error {
-	rows, err := s.conn.QueryContext(s.ctx, s.dialect.Statements.Get(statement), args...)
-	if err != nil {
-		return err
+	if s.err != nil {
+		return s.err
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := f(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return Each(s.ctx, s.conn, s.dialect.Statements.Get(statement), f, args...)
 }
 
 // one reads a single row into to; it reports false if there is none.
@@ -118,20 +115,20 @@ func (s *Session) names(statement string, args ...any) ([]string, error) {
 	return all, err
 }
 
-// now is the call's time in microseconds, on the database's clock.
-func (s *Session) now() (int64, error) {
-	if s.callTime != 0 {
-		return s.callTime, nil
+// now is the call's time in microseconds, on the database's clock. If that cannot be read, all statements that follow
+// fail, and so does the call.
+func (s *Session) now() int64 {
+	if s.callTime == 0 {
+		s.clockReadAt = time.Now()
+		s.clockReads++
+		_, s.err = s.one("clock", nil, &s.callTime, &s.clockAhead)
 	}
-	s.clockReadAt = time.Now()
-	s.clockReads++
-	_, err := s.one("clock", nil, &s.callTime, &s.clockAhead)
-	return s.callTime, err
+	return s.callTime
 }
 
 // Clock is how many times the transaction has read the clock, and by how much that was ahead of the system's.
 func (s *Session) Clock() (reads int64, ahead time.Duration) {
-	return s.clockReads, fromMicroDuration(s.clockAhead)
+	return s.clockReads, checks.Micros(s.clockAhead)
 }
 
 // sharedTime is how long the calls of one transaction share a reading of the clock.
@@ -206,48 +203,42 @@ func (s *Session) Use(m *Memory) { s.queues, s.lastSweep, s.mender = m.queues, &
 // Run runs f as one of several calls. If it fails, the whole transaction must be rolled back.
 func (s *Session) Run(f func(*Session) error) error {
 	s.forgetOldTime()
-	s.missed = false
-	if err := f(s); err != nil {
-		return err
+	s.missed, s.err = false, nil
+	err := f(s)
+	if s.err != nil {
+		return s.err
 	}
-	s.calls++
-	return nil
+	if err == nil {
+		s.calls++
+	}
+	return err
 }
 
 // Idle reports whether all calls of Run have found nothing to do.
 func (s *Session) Idle() bool { return s.calls > 0 && s.idle == s.calls }
 
-// Begin begins a call in a caller's transaction, whose statements end with ctx. Settings are read
-// anew each time: the caller may have rolled back the making of a queue.
-func (s *Session) Begin(ctx context.Context) Mark {
-	clear(s.queues)
-	before := s.mark()
-	s.ctx, s.callTime = ctx, 0
-	return before
-}
-
-// Mark is the part of a session that a call changes. Reset puts it back after a call that
-// failed; the database's part is rolled back by a savepoint.
-type Mark struct {
-	time   int64
-	counts map[string]tally
-	woken  map[string]bool
-}
-
-// Mark begins a call of several that Reset can undo.
-func (s *Session) Mark() Mark {
+// apart runs f under a savepoint: if it fails, it has changed nothing. lost is true if nothing can be said of the rest of the
+// transaction. exec runs a statement of it.
+func (s *Session) apart(exec func(text string) error, f func() error) (lost bool, err error) {
+	if err := exec("savepoint dibs_call"); err != nil {
+		return true, err
+	}
 	s.forgetOldTime()
-	return s.mark()
-}
-
-func (s *Session) mark() Mark {
-	return Mark{time: s.callTime, counts: maps.Clone(s.counts), woken: maps.Clone(s.woken)}
-}
-
-// Reset undoes a call, but for what it wrote in the database.
-func (s *Session) Reset(m Mark) {
-	s.callTime, s.counts, s.woken = m.time, m.counts, m.woken
+	callTime, counts, woken := s.callTime, maps.Clone(s.counts), maps.Clone(s.woken)
+	if err = f(); err == nil {
+		err = exec("release savepoint dibs_call")
+	}
+	if err == nil {
+		return false, nil
+	}
+	s.callTime, s.counts, s.woken = callTime, counts, woken
 	clear(s.touched)
+	clear(s.queues)
+	if exec("rollback to savepoint dibs_call") != nil {
+		return true, err
+	}
+	_ = exec("release savepoint dibs_call") // it has been rolled back
+	return false, err
 }
 
 // Wakes lists the queues that may have new work.
@@ -287,17 +278,11 @@ func (s *Session) WriteTally() error {
 		if t == (tally{}) {
 			continue
 		}
-		now, err := s.now()
-		if err != nil {
-			return err
-		}
-		if err := s.later("tally", name, now/minute, t.waiting, t.blocked, t.running, t.completed, t.dead, t.cancelled,
-			t.enqueued, t.claimed, t.succeeded, t.failed, t.died, t.wait, t.run); err != nil {
-			return err
-		}
+		s.later("tally", name, s.now()/minute, t.waiting, t.blocked, t.running, t.completed, t.dead, t.cancelled,
+			t.enqueued, t.claimed, t.succeeded, t.failed, t.died, t.wait, t.run)
 	}
 	clear(s.counts)
-	return nil
+	return s.err
 }
 
 const minute = int64(time.Minute / time.Microsecond)
@@ -342,13 +327,10 @@ func lists[T any](rows []T) iter.Seq[string] {
 }
 
 // laterRows runs a statement with rows as its first parameter.
-func laterRows[T any](s *Session, statement string, rows []T, args ...any) error {
+func laterRows[T any](s *Session, statement string, rows []T, args ...any) {
 	for list := range lists(rows) {
-		if err := s.later(statement, append([]any{list}, args...)...); err != nil {
-			return err
-		}
+		s.later(statement, append([]any{list}, args...)...)
 	}
-	return nil
 }
 
 // null stores an empty text as null.

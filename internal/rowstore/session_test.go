@@ -92,3 +92,37 @@ func TestAnErrorIsAddedToAnyHistory(t *testing.T) {
 		}
 	}
 }
+
+// A call whose time cannot be read, or one of whose writes fails, fails although it goes on, and writes nothing more.
+func TestACallFailsWithTheWritesWhoseErrorsItDoesNotSee(t *testing.T) {
+	t.Parallel()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1) // each connection has a memory of its own
+	texts := Statements{"clock": "select nothing", "bad": "insert into t values (nothing)", "good": "insert into t values (1)", "count": "select count(*) from t"}
+	if _, err := db.ExecContext(t.Context(), "create table t (n)"); err != nil {
+		t.Fatal(err)
+	}
+	s := NewSession(t.Context(), db, &Dialect{Statements: texts})
+	for name, f := range map[string]func(*Session){
+		"clock": func(s *Session) { s.now() },
+		"bad":   func(s *Session) { s.later("bad") },
+	} {
+		err := s.Run(func(s *Session) error {
+			f(s)
+			s.later("good")
+			_, _ = s.exec("good")
+			return nil
+		})
+		if err == nil {
+			t.Errorf("%s: the call does not fail", name)
+		}
+	}
+	n := -1
+	if err := s.Run(func(s *Session) error { _, err := s.one("count", nil, &n); return err }); err != nil || n != 0 {
+		t.Errorf("%d rows were written, and the next call gets %v", n, err)
+	}
+}

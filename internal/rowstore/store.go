@@ -24,6 +24,7 @@ type Store struct {
 	dialect *Dialect
 	around  checks.Middleware
 	waits   waits.Group
+	bell    bell
 }
 
 // New makes a store.
@@ -33,10 +34,11 @@ func New(e Engine, d *Dialect) *Store {
 	return s
 }
 
-// Close ends the calls of Wait.
+// Close ends the calls of Wait, and the looks of Listen.
 func (s *Store) Close() {
 	if s != nil {
 		s.waits.Close()
+		s.bell.close()
 	}
 }
 

@@ -75,17 +75,12 @@ func (s *Session) sweep() (w dibs.Swept, err error) {
 	if got, err := s.turn(TurnSweep, "", false); err != nil || !got {
 		return w, err
 	}
-	now, err := s.now()
-	if err != nil {
-		return w, err
-	}
+	now := s.now()
 	if w.Pruned, err = s.sweepQueues(now); err != nil {
 		return w, err
 	}
 	for _, drop := range []string{"drop_windows", "drop_rates"} {
-		if err := s.later(drop, now, maxPrune); err != nil {
-			return w, err
-		}
+		s.later(drop, now, maxPrune)
 	}
 	return w, cmp.Or(s.mergeTally(now), s.mendNext(now))
 }
@@ -100,7 +95,7 @@ func (s *Session) sweepQueues(now int64) (pruned int, err error) {
 	var due []work
 	err = s.each("sweep_due", func(rows *sql.Rows) error {
 		var d work
-		err := rows.Scan(&d.queue, text[dibs.State]{&d.state}, &d.upTo)
+		err := rows.Scan(&d.queue, reads.Text(&d.state), &d.upTo)
 		due = append(due, d)
 		return err
 	}, now)
@@ -130,14 +125,10 @@ func (s *Session) mergeTally(now int64) error {
 		return err
 	}
 	kept := now/minute - int64(checks.HistoryMinutes)
-	err := s.later("add_history", first, kept)
-	if err == nil {
-		err = s.later("drop_tally", first)
-	}
-	if err == nil {
-		err = s.later("drop_history", kept)
-	}
-	return err
+	s.later("add_history", first, kept)
+	s.later("drop_tally", first)
+	s.later("drop_history", kept)
+	return nil
 }
 
 // prune deletes up to maxPrune jobs of one state that finished at upTo or before.
@@ -161,7 +152,7 @@ func (s *Session) claimRows(statement string, args ...any) ([]claimRow, error) {
 	err := s.each(statement, func(rows *sql.Rows) error {
 		var c claimRow
 		var ids string
-		if err := rows.Scan(tokenColumn{&c.Token}, text[string]{&ids}); err != nil {
+		if err := rows.Scan(reads.Token(&c.Token), reads.Text(&ids)); err != nil {
 			return err
 		}
 		_ = json.Unmarshal([]byte(ids), &c.ids) // what SQL by hand has put there names no job
@@ -173,10 +164,7 @@ func (s *Session) claimRows(statement string, args ...any) ([]claimRow, error) {
 
 // expire takes jobs whose lease ended away from their workers.
 func (s *Session) expire() (int, error) {
-	now, err := s.now()
-	if err != nil {
-		return 0, err
-	}
+	now := s.now()
 	expired := 0
 	for began := time.Now(); ; {
 		claims, err := s.claimRows("due_claims", now, maxExpire)
@@ -246,14 +234,10 @@ func (s *Session) expireClaims(claims []claimRow, now int64) (int, error) {
 			over = append(over, c.Token)
 		}
 	}
-	err = s.writeFates(&all, now)
-	if err == nil {
-		err = laterRows(s, "check_later", later)
-	}
-	if err == nil {
-		err = laterRows(s, "forget_claim", over)
-	}
-	return expired, err
+	s.writeFates(&all, now)
+	laterRows(s, "check_later", later)
+	laterRows(s, "forget_claim", over)
+	return expired, nil
 }
 
 // expiry is the fate of a job whose worker let the lease end: it keeps its place and

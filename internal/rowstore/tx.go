@@ -2,6 +2,9 @@ package rowstore
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/dibs-queue/dibs"
@@ -10,23 +13,113 @@ import (
 
 // Tx is the part of a store that works in the caller's transaction: a dibs.Tx.
 type Tx struct {
-	store    *Store
-	session  *Session
-	call     Call
-	mu       sync.Mutex // held by each call: a transaction has one connection
-	finished []int64    // jobs whose outcomes were written
+	store      *Store
+	session    *Session
+	mu         sync.Mutex // held by each call: a transaction has one connection
+	verified   bool       // by Engine.Verify
+	rolledBack bool       // a call has found that the database has rolled the transaction back
+	finished   []int64    // jobs whose outcomes were written
 }
 
-// Call runs f as one call in a transaction of the caller's, with the session of NewTx. If f fails, it has changed nothing.
-// A Tx makes one call at a time.
-type Call func(ctx context.Context, f func(*Session) error) error
-
-// NewTx makes a Tx. Without a session there is no transaction, and its calls say so.
-func (s *Store) NewTx(session *Session, call Call) *Tx {
-	if session != nil {
-		session.ownTokens = make(map[dibs.Token]bool)
+// SQLTx is the store inside a transaction of the caller's. Without one its calls say so.
+func (s *Store) SQLTx(tx dibs.SQLTx) *Tx {
+	if s == nil || checks.NoTx(tx) {
+		return &Tx{store: s}
 	}
-	return &Tx{store: s, session: session, call: call}
+	if p, ok := tx.(Preparer); ok {
+		tx = NewPrepared(p)
+	}
+	session := NewSession(context.Background(), tx, s.dialect)
+	session.ownTokens = make(map[dibs.Token]bool)
+	return &Tx{store: s, session: session}
+}
+
+// InTx runs f in a transaction of its own, and commits it if f returns nil.
+func (s *Store) InTx(ctx context.Context, begin func(context.Context) (*sql.Tx, error), f func(dibs.Tx) error) error {
+	if err := s.ready(ctx); err != nil {
+		return s.wrap("transaction", err)
+	}
+	if err := checks.InTx(f); err != nil {
+		return err
+	}
+	tx, err := begin(ctx)
+	if err != nil {
+		return s.wrap("transaction", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
+	t := s.SQLTx(tx)
+	t.verified = true
+	if err := f(t); err != nil {
+		if ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
+			return s.wrap("transaction", ctx.Err())
+		}
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return s.wrap("transaction", err)
+	}
+	t.Wake()
+	return nil
+}
+
+// call runs f as one call, under a savepoint: a call that fails changes nothing. The end of
+// ctx does not break off the statements that begin and end the call. Settings are read anew
+// each time: the caller may have rolled back the making of a queue.
+func (t *Tx) call(ctx context.Context, f func(*Session) error) error {
+	s, whole := t.session, context.WithoutCancel(ctx)
+	err := ErrRolledBack
+	if !t.rolledBack {
+		err = t.store.engine.Open(whole, s.conn)
+	}
+	if err != nil {
+		t.rolledBack = t.rolledBack || errors.Is(err, ErrRolledBack)
+		return t.explainEnd(ctx, err)
+	}
+	clear(s.queues)
+	s.ctx, s.callTime = ctx, 0
+	begun := false
+	lost, err := s.apart(func(text string) error {
+		_, err := s.conn.ExecContext(whole, text)
+		return err
+	}, func() (err error) {
+		if begun = true; !t.verified {
+			err = t.store.engine.Verify(ctx, s.conn)
+			t.verified = err == nil
+		}
+		if err == nil {
+			err = s.Run(f)
+		}
+		if err == nil {
+			err = s.WriteTally()
+		}
+		return err
+	})
+	if t.rolledBack = lost && begun; t.rolledBack {
+		err = fmt.Errorf("%w; %w", err, ErrRolledBack)
+	}
+	if lost {
+		err = t.explainEnd(ctx, err)
+	}
+	return err
+}
+
+// ErrRolledBack is the error of a transaction which the database has rolled back by itself.
+var ErrRolledBack = fmt.Errorf("the database has rolled the transaction back: %w", sql.ErrTxDone)
+
+// explainEnd returns sql.ErrTxDone, or the context's error, if err comes from the end of the
+// transaction: database/sql only says that its statements are closed.
+func (t *Tx) explainEnd(ctx context.Context, err error) error {
+	rows, now := t.session.conn.QueryContext(context.WithoutCancel(ctx), "select 1")
+	switch {
+	case now == nil:
+		_ = rows.Close() // only a probe
+		return err
+	case !errors.Is(now, sql.ErrTxDone):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return now
 }
 
 // ready refuses calls without an open store, a transaction or a live context.
@@ -57,7 +150,7 @@ func (t *Tx) Wake() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.store.engine.Listeners().Wake(t.session.Wakes()...)
+	t.store.Wake(t.session.Wakes()...)
 	clear(t.session.woken)
 	t.store.waits.Ended(func() []int64 { return t.finished })
 	t.finished = nil

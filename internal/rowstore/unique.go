@@ -35,16 +35,18 @@ func (s *Session) changeHolder(j *liveJob, h *checks.Holder, n *newJob) error {
 		if err := s.move(j, runAt, j.group); err != nil {
 			return err
 		}
-		return s.later("push", j.ID, runAt, j.Gate)
+		s.later("push", j.ID, runAt, j.Gate)
+		return nil
 	}
 	if err := s.move(j, runAt, n.group); err != nil {
 		return err
 	}
-	return s.later("replace", j.ID, n.kind, n.priority, runAt, j.Gate, n.maxAttempts, null(n.group), null(n.metadata), n.payload)
+	s.later("replace", j.ID, n.kind, n.priority, runAt, j.Gate, n.maxAttempts, null(n.group), null(n.metadata), n.payload)
+	return nil
 }
 
 // setWindow has a new job hold its key until its period ends.
-func (s *Session) setWindow(n *newJob, id int64) error {
+func (s *Session) setWindow(n *newJob, id int64) {
 	until := n.row.Period.End(fromMicro(n.createdAt))
-	return s.later("set_window", n.queue, n.uniqueKey, until.UnixMicro(), id)
+	s.later("set_window", n.queue, n.uniqueKey, until.UnixMicro(), id)
 }

@@ -17,10 +17,7 @@ func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error 
 		return err
 	}
 	return s.write(ctx, "register", func(tx *Session) error {
-		now, err := tx.now()
-		if err != nil {
-			return err
-		}
+		now := tx.now()
 		stopped := []string{}
 		for _, w := range workers {
 			if w.State == dibs.WorkerStopped {
@@ -30,11 +27,10 @@ func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error 
 			if len(w.Kinds) == 0 {
 				w.Kinds = nil
 			}
-			if err := tx.later("put_worker", w.ID[:], w.Name, w.Host, w.PID, w.Version, jsonList(w.Queues), jsonList(w.Kinds), w.Concurrency, w.State, now); err != nil {
-				return err
-			}
+			tx.later("put_worker", w.ID[:], w.Name, w.Host, w.PID, w.Version, jsonList(w.Queues), jsonList(w.Kinds), w.Concurrency, w.State, now)
 		}
-		return tx.later("drop_worker", jsonList(stopped), now-micro(dibs.WorkerKeptFor))
+		tx.later("drop_worker", jsonList(stopped), now-micro(dibs.WorkerKeptFor))
+		return nil
 	})
 }
 

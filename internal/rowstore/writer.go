@@ -1,0 +1,210 @@
+package rowstore
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// maxTransaction is how long one transaction goes on taking calls that came meanwhile.
+const maxTransaction = 20 * time.Millisecond
+
+// Writer runs the calls of a process that write. One goroutine runs all that wait in
+// one transaction; then it commits once and answers them all. A call that fails undoes only
+// itself. A call that meets no other runs at once.
+type Writer struct {
+	conn    Writing
+	wake    func(queues ...string)
+	calls   chan *work
+	quit    chan struct{}
+	once    sync.Once
+	stopped chan struct{}
+	batches atomic.Pointer[func(call string, calls int)] // see Observe; nil: nobody wants to know
+}
+
+// Writing is a connection that writes, as a Writer uses it.
+type Writing interface {
+	// Turn waits until the connection may write, and keeps others of this process from writing until pass is called.
+	Turn() (pass func(), err error)
+	// Transact runs f in a transaction, commits that if f returns nil, and returns the queues to wake. With an error
+	// nothing has changed.
+	Transact(f func(*Session) error) (wake []string, err error)
+	// Exec runs a statement without parameters and rows in the transaction.
+	Exec(text string) error
+	// Blocked adds to an error what keeps the connection from writing just now, if anything does.
+	Blocked(err error) error
+}
+
+// work is one call. run may be called twice (Writer.run), the first time for nothing.
+// The first to change state from workWaiting owns it: the
+// writer, to run it, or its caller, to give it up.
+type work struct {
+	run   func(*Session) error
+	state atomic.Int32
+	err   error
+	done  chan struct{}
+}
+
+const (
+	workWaiting = iota
+	workRunning
+	workGivenUp
+)
+
+// StartWriter starts a writer, which calls wake after each commit with the queues that may have new work.
+func StartWriter(conn Writing, wake func(queues ...string)) *Writer {
+	w := &Writer{conn: conn, wake: wake, calls: make(chan *work, 256), quit: make(chan struct{}), stopped: make(chan struct{})}
+	go w.loop()
+	return w
+}
+
+// Call runs f in a transaction and returns when that is durable. It waits for a call that
+// has begun even after ctx ends, so that no job is claimed without a caller to get it.
+func (w *Writer) Call(ctx context.Context, f func(*Session) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := &work{run: f, done: make(chan struct{})}
+	select {
+	case w.calls <- c:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.quit:
+		return dibs.ErrClosed
+	}
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		if c.state.CompareAndSwap(workWaiting, workGivenUp) {
+			return w.conn.Blocked(ctx.Err())
+		}
+	case <-w.stopped:
+		if c.state.CompareAndSwap(workWaiting, workGivenUp) {
+			return dibs.ErrClosed
+		}
+	}
+	<-c.done
+	return c.err
+}
+
+// Observe has f called for each transaction, with "write" and the number of calls that
+// went into it. f must be quick: the store writes nothing meanwhile. nil ends it.
+func (w *Writer) Observe(f func(call string, calls int)) { w.batches.Store(&f) }
+
+// Queued is how many calls wait.
+func (w *Writer) Queued() int { return len(w.calls) }
+
+// Closed reports whether Stop was called.
+func (w *Writer) Closed() bool {
+	select {
+	case <-w.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// Stop ends the goroutine once it has answered the calls that it has taken.
+func (w *Writer) Stop() {
+	w.once.Do(func() { close(w.quit) })
+	<-w.stopped
+}
+
+func (w *Writer) loop() {
+	defer close(w.stopped)
+	for {
+		select {
+		case <-w.quit:
+			return
+		case c := <-w.calls:
+			w.transact(c)
+		}
+	}
+}
+
+// transact runs first and all calls that wait behind it in one transaction.
+func (w *Writer) transact(first *work) {
+	pass, err := w.conn.Turn()
+	if err != nil {
+		first.refuse(err)
+		return
+	}
+	taken, wake, err := w.run(first)
+	pass()
+	if f := w.batches.Load(); f != nil && *f != nil {
+		(*f)("write", len(taken))
+	}
+	for _, c := range taken {
+		if c.err == nil {
+			c.err = err
+		}
+		close(c.done)
+	}
+	if err == nil {
+		w.wake(wake...)
+	} else if len(taken) == 0 {
+		first.refuse(err)
+	}
+}
+
+// refuse answers a call that was not run.
+func (c *work) refuse(err error) {
+	if c.state.CompareAndSwap(workWaiting, workRunning) {
+		c.err = err
+		close(c.done)
+	}
+}
+
+// run runs first and the calls that wait behind it in one transaction. If one of them fails,
+// it undoes them all and runs each again under a savepoint, so that the call undoes only
+// itself. Savepoints are not set at once: in SQLite, a transaction with one keeps a copy of each
+// page that it changes, and each statement in it walks through the list of these copies.
+//
+// It returns the calls that it has taken, the queues to wake, and the error of the whole
+// transaction; with such an error no call has taken effect.
+func (w *Writer) run(first *work) (taken []*work, wake []string, err error) {
+	failed := false
+	wake, err = w.conn.Transact(func(s *Session) error {
+		began := time.Now()
+		for c := first; c != nil; c = w.next(began) {
+			if !c.state.CompareAndSwap(workWaiting, workRunning) {
+				continue
+			}
+			taken = append(taken, c)
+			if err := s.Run(c.run); err != nil {
+				failed = true
+				return err
+			}
+		}
+		return nil
+	})
+	if failed {
+		wake, err = w.conn.Transact(func(s *Session) error {
+			for _, c := range taken {
+				var lost bool
+				if lost, c.err = s.apart(w.conn.Exec, func() error { return s.Run(c.run) }); lost {
+					return c.err
+				}
+			}
+			return nil
+		})
+	}
+	return taken, wake, err
+}
+
+// next takes another call that waits, unless the transaction is long enough.
+func (w *Writer) next(began time.Time) *work {
+	if time.Since(began) > maxTransaction {
+		return nil
+	}
+	select {
+	case c := <-w.calls:
+		return c
+	default:
+		return nil
+	}
+}
