@@ -33,7 +33,7 @@ func (s *Store) Concurrent(ctx context.Context, turns *Turns) error {
 	for _, name := range sqlfiles.Names(added) {
 		s.sql.Statements[name] = s.sql.named(sqlfiles.Statement(added, name))
 	}
-	if _, err := s.DB().ExecContext(ctx, s.sql.Statements.Get("tables")); err != nil {
+	if err := s.addTables(ctx); err != nil {
 		return err
 	}
 	for name, pieces := range concurrentPieces {
@@ -47,6 +47,29 @@ func (s *Store) Concurrent(ctx context.Context, turns *Turns) error {
 	}
 	s.sql.Concurrent = turns.concurrent()
 	return nil
+}
+
+// addTables makes the tables of this mode, unless another store on the file has.
+func (s *Store) addTables(ctx context.Context) error {
+	appended, look := false, s.sql.named("select count(*) from pragma_table_info('dibs_tally') where name = 'id'")
+	if err := rowstore.One(ctx, s.readers, look, &appended); err != nil || appended { // a caller's transaction may be open
+		return err
+	}
+	tx, err := s.DB().BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
+	err = rowstore.One(ctx, tx, look, &appended)
+	for _, name := range []string{"tables", "tally_table"} {
+		if err == nil && !appended {
+			_, err = tx.ExecContext(ctx, s.sql.Statements.Get(name))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 func (t *Turns) concurrent() *rowstore.Concurrent {

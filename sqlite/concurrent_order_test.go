@@ -2,7 +2,10 @@ package sqlite_test
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +43,7 @@ type recorder struct {
 	locks []string // of the open transaction
 	last  int
 	wrong []string
-	turns map[rowstore.Turn]bool
+	turns map[rowstore.Turn]bool // those that the open transaction has; false: it shares them
 	keys  map[rowstore.UniqueKey]bool
 }
 
@@ -62,8 +65,16 @@ func (r *recorder) lock(what string, rank int) {
 // needs says which turn a statement may only run in.
 var needsTurn = map[string]rowstore.Turn{
 	"running": rowstore.TurnClaim, "admit": rowstore.TurnAdmit, "displace": rowstore.TurnAdmit, "starts": rowstore.TurnAdmit,
-	"merge_tally": rowstore.TurnSweep, "drop_rates": rowstore.TurnSweep, "drop_windows": rowstore.TurnSweep,
+	"tally_rows": rowstore.TurnSweep, "drop_folded": rowstore.TurnSweep, "drop_rates": rowstore.TurnSweep, "drop_windows": rowstore.TurnSweep,
 	"drop_wakes": rowstore.TurnAdmit, "group": rowstore.TurnAdmit, "hold": rowstore.TurnAdmit,
+	"drop_queue": rowstore.TurnQueue, "queue_uses": rowstore.TurnQueue,
+}
+
+// needsShare says which turn a statement may only run in or in a share of.
+var needsShare = map[string]rowstore.Turn{
+	"claim": rowstore.TurnClaim, "claim_rated": rowstore.TurnClaim,
+	"enqueue": rowstore.TurnQueue, "enqueue_many": rowstore.TurnQueue, "enqueue_alike": rowstore.TurnQueue,
+	"set_group": rowstore.TurnQueue, "set_group_rate": rowstore.TurnQueue,
 }
 
 // Transactions wait for locks in one order, count and give only in their turns, and look for unique keys that they have
@@ -94,6 +105,11 @@ func TestLocksAreTakenInOneOrder(t *testing.T) {
 		if turn := needsTurn[name]; turn != "" && !r.turns[turn] {
 			r.wrong = append(r.wrong, name+" without the turn to "+string(turn))
 		}
+		if turn := needsShare[name]; turn != "" {
+			if _, ok := r.turns[turn]; !ok {
+				r.wrong = append(r.wrong, name+" without a share of the turn to "+string(turn))
+			}
+		}
 		if name == "holder" && !r.keys[rowstore.UniqueKey{Queue: args[0].(string), Key: args[1].(string)}] {
 			r.wrong = append(r.wrong, fmt.Sprintf("the key %v is looked at without its lock", args[1]))
 		}
@@ -105,9 +121,11 @@ func TestLocksAreTakenInOneOrder(t *testing.T) {
 	for _, w := range slices.Compact(r.wrong) {
 		t.Error(w)
 	}
-	for name := range ranks {
-		if !r.seen[name] {
-			t.Errorf("%s.sql was not run", name)
+	for _, names := range []iter.Seq[string]{maps.Keys(ranks), maps.Keys(needsTurn), maps.Keys(needsShare)} {
+		for name := range names {
+			if !r.seen[name] {
+				t.Errorf("%s.sql was not run", name)
+			}
 		}
 	}
 }
@@ -171,9 +189,22 @@ func exercise(t *testing.T, s *rowstore.Store, pass func(time.Duration) error) {
 	}
 	must(s.SetSchedules(ctx, "o", []dibs.Schedule{{Name: "s", Spec: "@every 1s", Queue: "plain", Kind: "k"}}))
 	must(s.DeleteSchedule(ctx, "s"))
+	must(exerciseQueues(ctx, s))
 	for _, d := range []time.Duration{2 * time.Minute, 2 * time.Hour} { // some leases have ended, then all
 		must(pass(d))
 		_, err := s.Sweep(ctx)
 		must(err)
 	}
+}
+
+// exerciseQueues fills a queue, has a job lose its place in another one, and makes and deletes a third.
+func exerciseQueues(ctx context.Context, s *rowstore.Store) error {
+	_, err := s.Enqueue(ctx, slices.Repeat([]dibs.NewJob{{Queue: "many", Kind: "k"}}, rowstore.AlikeAtOnce+rowstore.ManyAtOnce))
+	for _, priority := range []int{5, 0} { // the second takes the first one's place
+		_, failed := s.Enqueue(ctx, []dibs.NewJob{{Queue: "better", Kind: "k", Group: "g", Priority: &priority}})
+		_, unswept := s.Sweep(ctx)
+		err = cmp.Or(err, failed, unswept)
+	}
+	err = cmp.Or(err, s.SetGroup(ctx, "gone", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 1, Per: time.Second}}))
+	return cmp.Or(err, s.DeleteQueue(ctx, "gone", true))
 }

@@ -63,6 +63,39 @@ var concurrentVariants = []Variant{
 		Untortured: onlyTests,
 	},
 	{
+		Name:  "others-queue-deleted",
+		Fault: "An enqueue does not keep its queue from being deleted.",
+		Harm:  "A job is left in a queue that is not there, and nobody claims it until upkeep finds it.",
+		Patches: []Patch{
+			{"sqlite", "TestAJobThatIsEnqueuedBesideADeletionHasItsQueue", []Edit{
+				{rows + "enqueue.go", "s.keepQueue(name)", "s.ensureQueue(name)"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+	{
+		Name:  "others-deletion-early",
+		Fault: "A queue is deleted without the turn for that.",
+		Harm:  "A job that is enqueued just then is left in a queue that is not there.",
+		Patches: []Patch{
+			{"sqlite", "TestADeletionBesideAnEnqueueLeavesNoJobWithoutItsQueue", []Edit{
+				{rows + "delete_queue.go", "s.turn(TurnQueue, name, false); err != nil || !got {", "true, error(nil); err != nil || !got {"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+	{
+		Name:  "others-counts-unread",
+		Fault: "A sweep deletes all counts of minutes that statistics no longer show, not only those that it has added up.",
+		Harm:  "What a transaction has counted just then is missing: statistics count fewer jobs than there are.",
+		Patches: []Patch{
+			{"sqlite", "TestCountsBesideASweepAreKept/fold_tally after 30m0s", []Edit{
+				{rows + "concurrent.go", "s.later(\"drop_folded\", list)\n", "s.later(\"drop_folded\", list)\n\ts.later(\"drop_tally\", first)\n"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+	{
 		Name:  "others-busy-lost",
 		Fault: "A job whose row another transaction holds is taken for lost.",
 		Harm:  "A worker gives up a job that it holds, and its outcome is never written.",

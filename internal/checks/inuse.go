@@ -68,6 +68,11 @@ func (u QueueUses) InUse(name string) error {
 	return fmt.Errorf("%w: %.255q cannot be deleted: %s", dibs.ErrQueueInUse, name, strings.Join(reasons, "; "))
 }
 
+// QueueFilling refuses to delete a queue into which an open transaction enqueues.
+func QueueFilling(name string) error {
+	return fmt.Errorf("%w: %.255q cannot be deleted: a transaction that enqueues into it is still open, or it is being deleted; try again", dibs.ErrQueueInUse, name)
+}
+
 // QueueNames are those of the names that a queue can have, sorted, each once.
 func QueueNames(names []string) []string {
 	sorted := slices.Sorted(slices.Values(names))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -35,6 +36,7 @@ const (
 	TurnClaim Turn = "claim" // claim under a limit or a rate; other claims share it
 	TurnAdmit Turn = "admit" // give the places of groups
 	TurnSweep Turn = "sweep" // delete what is kept no longer, and merge counts; of all queues
+	TurnQueue Turn = "queue" // delete a queue; what adds jobs or groups to it shares it
 )
 
 // UniqueKey is a key of a queue.
@@ -113,6 +115,29 @@ func (s *Session) claimTurn(q *queue) (*queue, error) {
 		return nil, err
 	}
 	return now, nil
+}
+
+// errNoTurn is the error of a call that needs a turn which another transaction has. Store.write and Tx.do make such a call again.
+var errNoTurn = fmt.Errorf("%w: another transaction is deleting the queue; try again", dibs.ErrUnavailable)
+
+// keepQueue returns the settings of a queue that gets rows, and keeps it from being deleted until the transaction ends. A
+// queue that does not exist is made.
+func (s *Session) keepQueue(name string) (*queue, error) {
+	if s.concurrent() && !s.kept[name] {
+		got, err := s.turn(TurnQueue, name, true)
+		if err != nil {
+			return nil, err
+		}
+		if !got {
+			return nil, errNoTurn
+		}
+		if s.kept == nil {
+			s.kept = make(map[string]bool)
+		}
+		s.kept[name] = true
+		delete(s.queues, name) // it may have been deleted since it was read
+	}
+	return s.ensureQueue(name)
 }
 
 // limited reports whether claims count what runs or has started, one claim at a time.
@@ -298,6 +323,30 @@ func (s *Session) fold(q *queue, key string, at []int64) error {
 		p.full = p.After(p.full, t*1000, 1)
 	}
 	s.writePace(q, key, p, s.now())
+	return nil
+}
+
+// maxFold is how many rows of counts a sweep adds up at most: each transaction leaves one for each of its queues.
+const maxFold = 10_000
+
+// foldTally is mergeTally where each transaction appends its counts, so that none waits for another. It also adds up the
+// rows of minutes that statistics show. It takes rows by their ids: what others append meanwhile stays for the next sweep.
+func (s *Session) foldTally(first, kept int64) error {
+	var ids []int64
+	err := s.each("tally_rows", func(rows *sql.Rows) error {
+		var id int64
+		err := rows.Scan(&id)
+		ids = append(ids, id)
+		return err
+	}, first, maxFold)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	list := jsonIDs(ids)
+	s.later("fold_tally", list, first)
+	s.later("fold_history", list, first, kept)
+	s.later("drop_folded", list)
+	s.later("drop_history", kept)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"time"
@@ -37,8 +38,11 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error 
 }
 
 // deleteQueue looks and deletes in one write transaction: an enqueue comes before it, and is found, or after it, and
-// makes the queue anew.
+// makes the queue anew. Where others write meanwhile, a turn keeps them apart.
 func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) error {
+	if got, err := s.turn(TurnQueue, name, false); err != nil || !got {
+		return cmp.Or(err, checks.QueueFilling(name))
+	}
 	q, err := s.queue(name)
 	if err != nil {
 		return err
@@ -58,7 +62,11 @@ func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) er
 	if err := s.WriteTally(); err != nil { // what was counted in this transaction goes, too
 		return err
 	}
-	for _, statement := range []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_keys", "drop_queue_tally"} {
+	gone := []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_keys", "drop_queue_tally"}
+	if s.concurrent() {
+		gone = append(gone, "drop_queue_wakes", "drop_queue_starts")
+	}
+	for _, statement := range gone {
 		s.later(statement, name)
 	}
 	delete(s.queues, name)

@@ -62,7 +62,7 @@ func (s *Session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 // fit makes the queues that do not exist yet, and checks their payload limits.
 func (s *Session) fit(rows []checks.Row) error {
 	return checks.CheckPayloads(rows, func(name string) (int, error) {
-		q, err := s.ensureQueue(name)
+		q, err := s.keepQueue(name)
 		if err != nil {
 			return 0, err
 		}

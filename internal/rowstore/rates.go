@@ -212,7 +212,7 @@ func (s *Session) groupSettings(queue, group string) (dibs.Group, error) {
 }
 
 func (s *Session) changeGroup(queue, group string, c dibs.GroupChange) error {
-	q, err := s.ensureQueue(queue)
+	q, err := s.keepQueue(queue)
 	if err != nil {
 		return err
 	}

@@ -258,7 +258,7 @@ func (s *Session) tick() error {
 }
 
 func (s *Session) enqueueTicks(of *dibs.Schedule, due []time.Time) ([]dibs.Enqueued, error) {
-	if _, err := s.ensureQueue(of.Queue); err != nil {
+	if _, err := s.keepQueue(of.Queue); err != nil {
 		return nil, err
 	}
 	rows := make([]checks.Row, len(due))

@@ -32,6 +32,7 @@ type Session struct {
 	queues      map[string]*queue // settings read so far; nil: there is no such queue
 	counts      map[string]tally
 	woken       map[string]bool // queues that may have new work
+	kept        map[string]bool // queues that nobody may delete: see keepQueue
 	touched     map[group]bool  // groups to settle before the call ends
 	// ownTokens are the tokens of claims made through a caller's transaction: while it is open
 	// no other worker can take their jobs, so their leases do not end. nil in the store's own.
@@ -234,6 +235,7 @@ func (s *Session) apart(exec func(text string) error, f func() error) (lost bool
 	s.callTime, s.counts, s.woken = callTime, counts, woken
 	clear(s.touched)
 	clear(s.queues)
+	clear(s.kept)
 	if exec("rollback to savepoint dibs_call") != nil {
 		return true, err
 	}

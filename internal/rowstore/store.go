@@ -10,6 +10,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -59,9 +60,19 @@ func NotOpen() error {
 func (s *Store) write(ctx context.Context, op string, f func(*Session) error) error {
 	err := s.ready(ctx)
 	if err == nil {
-		err = s.engine.Write(ctx, f)
+		err = inTurn(ctx, func() error { return s.engine.Write(ctx, f) })
 	}
 	return s.wrap(op, err)
+}
+
+// inTurn makes a call again while another transaction has a turn that it needs.
+func inTurn(ctx context.Context, call func() error) error {
+	for began := time.Now(); ; time.Sleep(busyPause) {
+		err := call()
+		if !errors.Is(err, errNoTurn) || time.Since(began) > busyFor || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // call runs f in a transaction, if the call's arguments are right, and returns what f has returned.

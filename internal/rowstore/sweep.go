@@ -120,11 +120,13 @@ func (s *Session) sweepQueues(now int64) (pruned int, err error) {
 // mergeTally merges the counts of minutes that statistics no longer show, and moves what
 // happened in them to the history.
 func (s *Session) mergeTally(now int64) error {
-	first := now/minute - windowMinutes
+	first, kept := now/minute-windowMinutes, now/minute-int64(checks.HistoryMinutes)
+	if s.concurrent() {
+		return s.foldTally(first, kept)
+	}
 	if n, err := s.exec("merge_tally", first); err != nil || n == 0 {
 		return err
 	}
-	kept := now/minute - int64(checks.HistoryMinutes)
 	s.later("add_history", first, kept)
 	s.later("drop_tally", first)
 	s.later("drop_history", kept)

@@ -140,7 +140,7 @@ func (t *Tx) do(ctx context.Context, op string, f func(*Session) error) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.store.wrap(op, t.call(ctx, f))
+	return t.store.wrap(op, inTurn(ctx, func() error { return t.call(ctx, f) }))
 }
 
 // Wake implements dibs.Tx.
