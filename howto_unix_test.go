@@ -64,9 +64,6 @@ func TestTheHowToPagesWork(t *testing.T) {
 				}
 				command(t, dir, "sh", "-euc", program+" <<'END'\n"+text+"\nEND")
 			case "yaml": // TestRiversTableIsAdopted works with it; promtool reads the other in the tests of deploy
-				if filepath.Base(page) == "product-tables.md" { // TestTheMappingsOfProductsWork does
-					continue
-				}
 				if !strings.Contains(text, "scrape_configs") && !strings.Contains(read(t, "bench/adopt_test.go"), "`\n"+text+"`") {
 					t.Errorf("%s: bench/adopt_test.go has another mapping", page)
 				}

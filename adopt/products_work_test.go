@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,40 +22,41 @@ import (
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 
-var (
-	printed  = regexp.MustCompile("(?s)```yaml\n(table: (\\S+)\n.*?)```\n(?:\nOn SQLite: ([^\n]+)\n)?")
-	onSQLite = regexp.MustCompile("`(([a-z_]+): [^`]+)`")
-)
+// onSQLite matches the lines of a mapping's last comment, which say what differs on SQLite.
+var onSQLite = regexp.MustCompile(`(?m)^#   (([a-z_]+): .+)$`)
 
-// ready is the mapping of a product's table as the page about them prints it.
+// ready is the mapping of a product's table in examples/mappings.
 func (p product) ready(t *testing.T, pg bool) mapping.Mapping {
 	t.Helper()
-	page, err := os.ReadFile("../docs/howto/product-tables.md")
-	if err != nil {
-		t.Fatal(err)
+	all, err := filepath.Glob("../examples/mappings/*.yaml")
+	if err != nil || len(all) != len(products) {
+		t.Fatalf("there are %d mappings and %d products, %v", len(all), len(products), err)
 	}
-	all := printed.FindAllStringSubmatch(string(page), -1)
-	if len(all) != len(products) {
-		t.Fatalf("the page has %d mappings, and there are %d products", len(all), len(products))
-	}
-	i := slices.IndexFunc(all, func(m []string) bool { return m[2] == p.table })
-	if i < 0 {
-		t.Fatalf("the page has no mapping of %s", p.table)
-	}
-	text := all[i][1]
-	for _, change := range onSQLite.FindAllStringSubmatch(all[i][3], -1) {
-		if !pg {
-			text = regexp.MustCompile(`(?m)^`+change[2]+`: .*\n`).ReplaceAllString(text, "") + change[1] + "\n"
+	for _, name := range all {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
 		}
+		text := string(b)
+		if !strings.Contains(text, "\ntable: "+p.table+"\n") {
+			continue
+		}
+		for _, change := range onSQLite.FindAllStringSubmatch(text, -1) {
+			if !pg {
+				text = regexp.MustCompile(`(?m)^`+change[2]+`: .*\n`).ReplaceAllString(text, "") + change[1] + "\n"
+			}
+		}
+		m, err := mapping.Parse([]byte(text))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		return m
 	}
-	m, err := mapping.Parse([]byte(text))
-	if err != nil {
-		t.Fatalf("%v\n%s", err, text)
-	}
-	return m
+	t.Fatalf("no mapping is of %s", p.table)
+	return mapping.Mapping{}
 }
 
-// The mappings that the page prints pass the check. Workers run each row that waits and is due exactly once, and touch no
+// The mappings in examples pass the check. Workers run each row that waits and is due exactly once, and touch no
 // other: none that the product's own workers have, that has ended, or whose time has not come.
 func TestTheMappingsOfProductsWork(t *testing.T) {
 	needs.Race(t)

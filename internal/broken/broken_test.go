@@ -3,7 +3,6 @@ package broken
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -175,50 +174,4 @@ func firstComplaint(out string) string {
 		}
 	}
 	return "nothing"
-}
-
-// TestTheTableNamesEveryVariant compares docs/broken.md with the variants, except for its times.
-func TestTheTableNamesEveryVariant(t *testing.T) {
-	b, err := os.ReadFile(filepath.Join(module(t), "docs", "broken.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(b)
-	for _, v := range Variants() {
-		if !strings.Contains(text, "\n"+row(v)) {
-			t.Errorf("docs/broken.md lacks the row\n%s", row(v))
-		}
-	}
-	if rows := strings.Count(text, "\n| `"); rows != len(Variants()) {
-		t.Errorf("docs/broken.md has %d rows, there are %d variants", rows, len(Variants()))
-	}
-	for _, page := range []string{"broken.md", "proof.md"} {
-		b, err := os.ReadFile(filepath.Join(module(t), "docs", page))
-		if want := fmt.Sprintf(" %d faults", len(Variants())); err != nil || !strings.Contains(string(b), want) {
-			t.Errorf("docs/%s does not say%s, %v", page, want, err)
-		}
-	}
-}
-
-// row returns a variant's row of the table without the times.
-func row(v Variant) string {
-	var tests []string
-	for _, p := range v.Patches {
-		test := strings.TrimPrefix(p.CaughtBy, "TestStore/")
-		switch {
-		case len(v.Patches) == 1 || p.CaughtBy == v.Patches[0].CaughtBy && p.CaughtBy == v.Patches[1].CaughtBy:
-		case p.Store == "sqlite":
-			test += " (SQLite)"
-		default:
-			test += " (PostgreSQL)"
-		}
-		if len(tests) == 0 || tests[0] != test {
-			tests = append(tests, test)
-		}
-	}
-	torture := "yes"
-	if v.Untortured != "" {
-		torture = "no: " + v.Untortured
-	}
-	return "| `" + v.Name + "` | " + v.Fault + " | " + v.Harm + " | " + strings.Join(tests, "; ") + " | " + torture + " | "
 }

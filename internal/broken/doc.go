@@ -1,7 +1,7 @@
 // Package broken holds faults: patches of the stores' source, each of which breaks one
 // promise. Its test builds the stores once, with all of them (go test -overlay). With each fault
 // a named test must fail. So the tests of dibs are tested too. Production code needs no hooks for
-// that. The page docs/broken.md names the test that catches each fault.
+// that. The file testdata/faults.txt lists them, each with the test that catches it.
 //
 // A patch that no longer fits the source fails the test, so patches stay up to date.
 package broken
@@ -18,7 +18,7 @@ import (
 
 // Variant is one fault.
 type Variant struct {
-	Name    string // its name in docs/broken.md and for go test -run
+	Name    string // its name in testdata/faults.txt and for go test -run
 	Fault   string // what is broken
 	Harm    string // the consequence for a user
 	Patches []Patch
