@@ -1,0 +1,120 @@
+package adopt_test
+
+import (
+	"database/sql"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/golden"
+)
+
+// The files of testdata/answers hold what the advice says of each table, so that a change of one word shows there.
+
+// masks replace what differs from run to run.
+var masks = []struct {
+	found *regexp.Regexp
+	put   string
+}{
+	{regexp.MustCompile(`\d+\.\d\d ms`), "N ms"},
+	{regexp.MustCompile(`reads \d+ rows`), "reads N rows"},
+	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
+	{regexp.MustCompile(`\b1\d{9,12}\b`), "UNIX"},
+}
+
+// answers compares text with the file of a table and a database.
+func answers(t *testing.T, name string, pg bool, parts ...string) {
+	t.Helper()
+	text := strings.Join(parts, "\n")
+	for _, m := range masks {
+		text = m.found.ReplaceAllString(text, m.put)
+	}
+	golden.Match(t, filepath.Join("answers", name+"."+kindOf(pg)+".txt"), text)
+}
+
+// The five tables and the strange ones, a third of whose rows another program has ended.
+func TestAnswersAboutTables(t *testing.T) {
+	for _, o := range slices.Concat(fiveTables, strangeTables) {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, driver, dsn string) {
+				if o.pgOnly && driver == "sqlite" {
+					return
+				}
+				f := &fleet{owned: o, rows: 60}
+				f.make(t, driver, dsn)
+				for i, id := range slices.Sorted(maps.Keys(f.ranks(t))) {
+					if i%3 == 0 {
+						statement(t, f.db, f.byHand, id)
+					}
+				}
+				m, text := proposed(t, f.db, f.m.Table)
+				answers(t, o.name, f.pg, text, "check of the proposal:", told(findings(t, f.db, m)), "check of its mapping:", told(findings(t, f.db, f.m)))
+			})
+		})
+	}
+}
+
+func TestAnswersAboutProducts(t *testing.T) {
+	onProducts(t, func(t *testing.T, db *sql.DB, pg bool, p product) {
+		m, _ := proposed(t, db, p.table)
+		answers(t, p.name, pg, "check of the proposal:", told(findings(t, db, m)))
+	})
+}
+
+// One table with mappings of every degree of safety, and with rows in states that are wrong.
+func TestAnswersAboutMappings(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		exec(t, db, "alter table orders add mark varchar(40)")
+		exec(t, db, "alter table orders add until timestamp")
+		var parts []string
+		for _, c := range []struct {
+			name   string
+			change func(*mapping.Mapping)
+		}{
+			{"as it is", func(*mapping.Mapping) {}},
+			{"token", func(m *mapping.Mapping) { m.Claim.Token = "mark" }},
+			{"timeout", func(m *mapping.Mapping) { m.Claim.StartedAt, m.Claim.Timeout = "", "until" }},
+			{"local times", func(m *mapping.Mapping) {
+				if m.Claim.Timeout = "until"; pg {
+					m.Times = mapping.TimesLocal
+				}
+			}},
+			{"worker and start", func(m *mapping.Mapping) { m.Claim.Attempts = "" }},
+			{"worker", func(m *mapping.Mapping) { m.Claim.Attempts, m.Claim.StartedAt = "", "" }},
+			{"row locks", func(m *mapping.Mapping) { m.Claim, m.PutBack = mapping.Claim{}, mapping.Change{} }},
+			{"side table", func(m *mapping.Mapping) {
+				m.SideTable, m.Claim, m.Available, m.PutBack = true, mapping.Claim{}, "", mapping.Change{}
+			}},
+			{"side table with a status", func(m *mapping.Mapping) { m.SideTable, m.Claim.Attempts, m.Claim.StartedAt = true, "", "" }},
+			{"side table with a start", func(m *mapping.Mapping) { m.SideTable = true }},
+			{"attempts and the dead", func(m *mapping.Mapping) {
+				m.MaxAttempts, m.Kind, m.Where = 3, "note", "amount > 1"
+				m.Dead = &mapping.Change{Set: mapping.Set{"ended_at": "$now", "status": "failed", "note": "$error"}}
+			}},
+			{"the dead are deleted", func(m *mapping.Mapping) { m.MaxAttempts, m.Dead = 2, &mapping.Change{Delete: true} }},
+			{"running", func(m *mapping.Mapping) { m.Running = "status = 'working' or id = 3" }},
+			{"not before", func(m *mapping.Mapping) { m.NotBefore, m.Order = "until", nil }},
+		} {
+			of := changed(m, c.change)
+			before := told(findings(t, db, of))
+			exec(t, db, `insert into orders (id, status, amount, tries, started_at, ended_at, until) values (4, 'working', 1, 1, null, null, null), (5, 'working', 5, 1, '2026-01-31 10:00:00', null, '2026-01-31 10:00:00'),
+				(6, 'done', 6, 1, null, '2026-01-31 10:00:00', null), (7, 'failed', 7, 1, null, '2026-01-31 10:00:00', null), (8, 'new', 8, 9, null, null, null), (9, 'new', null, 0, '2999-01-01 00:00:00', null, '2999-01-01 00:00:00')`)
+			after := told(findings(t, db, of))
+			text, err := advice.SQL(t.Context(), db, of, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _, _ = strings.Cut(text, "\n-- == ")
+			exec(t, db, "delete from orders where id > 3")
+			parts = append(parts, "== "+c.name+" ==", "check:", before, "check with rows in odd states:", after, "sql:", text)
+		}
+		answers(t, "orders", pg, parts...)
+	})
+}
