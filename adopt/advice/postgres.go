@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -137,15 +138,7 @@ func (s *scans) follow(n node) {
 // it counts as partial if the table has any partial index.
 func (s *scans) partialLike(name string) bool {
 	partial, own := s.partial[name]
-	if own {
-		return partial
-	}
-	for _, p := range s.partial {
-		if p {
-			return true
-		}
-	}
-	return false
+	return partial || !own && slices.Contains(slices.Collect(maps.Values(s.partial)), true)
 }
 
 // scansTable reports whether a node scans the table with this alias, or one of its partitions.

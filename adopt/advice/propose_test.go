@@ -241,3 +241,23 @@ func TestProposalOfFlagsByOtherNames(t *testing.T) {
 		}
 	}
 }
+
+// A column of text whose times dibs cannot compare, such as those without a fraction, gets no role and no format.
+func TestProposalOfTextInNoFormatOfTimes(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		if pg {
+			return // times have a type there
+		}
+		exec(t, db, "create table parcels (id integer primary key, finished_at text, started_at text, worker text, tries int not null default 0)")
+		exec(t, db, "insert into parcels values (1, null, '2026-01-31T10:00:00Z', null, 0)")
+		m, text := proposed(t, db, "parcels")
+		if m.Times != "" || m.Claim.StartedAt != "" {
+			t.Errorf("times: %s, started_at: %s", m.Times, m.Claim.StartedAt)
+		}
+		for _, f := range findings(t, db, m) {
+			if f.Severity == wrong {
+				t.Errorf("%+v in\n%s", f, text)
+			}
+		}
+	})
+}

@@ -2,7 +2,7 @@ package advice
 
 import (
 	"context"
-	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -106,53 +106,57 @@ func (sqlite) allowed(ctx context.Context, q adopted.Querier, on *adopted.Table)
 	return all, err
 }
 
+const day, clock = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]", "[0-9][0-9]:[0-9][0-9]:[0-9][0-9]"
+
+// textTimes lists the formats of times in text, each with the patterns of its values.
+var textTimes = []struct {
+	format   mapping.TimeFormat
+	patterns []string
+}{
+	{mapping.TimesSeconds, []string{day + " " + clock}},
+	{mapping.TimesMillis, []string{day + " " + clock + ".[0-9][0-9][0-9]"}},
+	{mapping.TimesMicros, []string{day + " " + clock + ".[0-9][0-9][0-9][0-9][0-9][0-9]", day + " " + clock}}, // Django leaves out a fraction that is 0, which compares alike
+	{mapping.TimesISO, []string{day + "T" + clock + ".[0-9][0-9][0-9]Z"}},
+}
+
+// defaultTimes lists parts of defaults, each with the format of the times that it makes.
+var defaultTimes = []struct {
+	part   string
+	format mapping.TimeFormat
+}{
+	{"unixepoch", mapping.TimesUnix},
+	{"%s'", mapping.TimesUnix},
+	{"t%h", mapping.TimesISO},
+	{"%f", mapping.TimesMillis},
+	{"current_timestamp", mapping.TimesSeconds},
+	{"datetime(", mapping.TimesSeconds},
+}
+
 func (sqlite) timesOf(c adopted.Column, sample string) (f mapping.TimeFormat, sure bool) {
-	def := strings.ToLower(c.Def)
-	second := regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$`)
-	switch {
-	case second.MatchString(sample):
-		return mapping.TimesSeconds, true
-	case len(sample) == 23 && sample[10] == ' ' && second.MatchString(sample[:19]):
-		return mapping.TimesMillis, true
-	case len(sample) == 26 && sample[10] == ' ' && second.MatchString(sample[:19]):
-		return mapping.TimesMicros, true
-	case strings.HasSuffix(sample, "Z") && strings.Contains(sample, "T"):
-		return mapping.TimesISO, true
-	case sample != "":
+	for _, t := range textTimes {
+		if fits, _ := path.Match(t.patterns[0], sample); fits { // no error: the patterns are valid
+			return t.format, true
+		}
+	}
+	if sample != "" {
 		return numberTimes(sample)
-	case strings.Contains(def, "unixepoch") || strings.Contains(def, "%s'"):
-		return mapping.TimesUnix, true
-	case strings.Contains(def, "t%h"):
-		return mapping.TimesISO, true
-	case strings.Contains(def, "%f"):
-		return mapping.TimesMillis, true
-	case strings.Contains(def, "current_timestamp") || strings.Contains(def, "datetime("):
-		return mapping.TimesSeconds, true
+	}
+	for _, d := range defaultTimes {
+		if strings.Contains(strings.ToLower(c.Def), d.part) {
+			return d.format, true
+		}
 	}
 	return "", false
 }
 
 func (sqlite) odd(c adopted.Column, f mapping.TimeFormat, expr string) string {
-	if f == "" {
+	if f == "" && c.Kind != adopted.Integer {
 		f = mapping.TimesSeconds
-		if c.Kind == adopted.Integer {
-			f = mapping.TimesUnix
+	}
+	for _, t := range textTimes {
+		if t.format == f {
+			return "(typeof(" + expr + ") <> 'text' or " + expr + " not glob '" + strings.Join(t.patterns, "' and "+expr+" not glob '") + "')"
 		}
-	}
-	const digits = "[0-9][0-9]"
-	const second = digits + digits + "-" + digits + "-" + digits + "%s" + digits + ":" + digits + ":" + digits
-	like := func(pattern string) string {
-		return "(typeof(" + expr + ") <> 'text' or " + expr + " not glob '" + pattern + "')"
-	}
-	switch f {
-	case mapping.TimesSeconds:
-		return like(fmt.Sprintf(second, " "))
-	case mapping.TimesMillis:
-		return like(fmt.Sprintf(second, " ") + ".[0-9]" + digits)
-	case mapping.TimesMicros: // Django leaves out a fraction that is 0, which compares alike
-		return "(" + like(fmt.Sprintf(second, " ")+"."+digits+digits+digits) + " and " + like(fmt.Sprintf(second, " ")) + ")"
-	case mapping.TimesISO:
-		return like(fmt.Sprintf(second, "T") + ".[0-9]" + digits + "Z")
 	}
 	return "(typeof(" + expr + ") not in ('integer', 'real') or " + oddNumber(f, expr) + ")"
 }
