@@ -6,32 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
-
-// Severity says how bad a finding is.
-type Severity string
-
-// Severities, the worst first.
-const (
-	SeverityError   Severity = "error"   // the mapping cannot be used, or rows would be worked on twice or never
-	SeverityWarning Severity = "warning" // the mapping works, but is slow or less safe than it looks
-	SeverityNote    Severity = "note"    // good to know
-)
-
-// Finding is one result of Check.
-type Finding struct {
-	Queue    string   `json:"queue"` // queue of the mapping
-	Severity Severity `json:"severity"`
-	Field    string   `json:"field"` // field of the mapping, or another topic such as "index"
-	Text     string   `json:"text"`
-	Advice   string   `json:"advice,omitempty"` // what to do
-}
 
 // Check compares mappings with the catalogue and the data of their tables. It reports whether
 // each mapping fits, how safe it is, what a claim costs, and which rows and values look wrong.
@@ -46,17 +26,12 @@ func Check(ctx context.Context, db *sql.DB, mappings ...mapping.Mapping) ([]Find
 		c := &checker{db: db, queue: adopted.WithDefaults(m).Queue, limit: checkTime}
 		err := try(ctx, db, m, func(t *trial) error {
 			c.p = t.subject
-			refused, err := t.refused(ctx)
-			if c.found = append(c.found, refused...); err != nil {
-				return err
+			for _, step := range []func(context.Context, *trial) error{c.refused, c.attempts, c.cost, c.outcomes} {
+				if err := step(ctx, t); err != nil {
+					return err
+				}
 			}
-			if err := c.attempts(ctx, t); err != nil {
-				return err
-			}
-			if err := c.cost(ctx, t); err != nil {
-				return err
-			}
-			return c.outcomes(ctx, t)
+			return nil
 		})
 		if err == nil {
 			fit = append(fit, c.p)
@@ -65,10 +40,10 @@ func Check(ctx context.Context, db *sql.DB, mappings ...mapping.Mapping) ([]Find
 		var bad *dibs.InvalidError
 		switch {
 		case errors.As(err, &bad):
-			c.add(SeverityError, bad.Field, "", "%s", bad.Reason)
+			c.report(SeverityError, bad.Field, bad.Reason, "")
 		case adopted.Forbidden(err):
-			c.add(SeverityError, "table", "grant this user select and update on the table (and delete, if an outcome deletes), and create on its schema for a side table",
-				"a claim cannot be made: %v", err)
+			c.report(SeverityError, "table", fmt.Sprintf("a claim cannot be made: %v", err),
+				"grant this user select and update on the table (and delete, if an outcome deletes), and create on its schema for a side table")
 		case err != nil:
 			return all, adopted.Classify("check", err)
 		}
@@ -97,19 +72,22 @@ type checker struct {
 	found []Finding
 }
 
-func (c *checker) add(s Severity, field, advice, text string, args ...any) {
-	c.found = append(c.found, Finding{c.queue, s, field, fmt.Sprintf(text, args...), advice})
+func (c *checker) report(s Severity, field, text, advice string) {
+	c.found = append(c.found, Finding{c.queue, s, field, text, advice})
 }
 
-// inspect checks everything but the cost.
-func (c *checker) inspect(ctx context.Context) error {
-	for _, says := range c.p.promises() {
-		c.add(SeverityNote, "safety", "", "%s", says)
+// inspect reports what needs no trial.
+func (c *checker) inspect(ctx context.Context) (err error) {
+	if c.p.Sideless, err = c.p.LacksSideTable(ctx, c.db); err != nil {
+		return err
 	}
-	c.triggers()
-	c.columns()
-	all := func(ctx context.Context) error { return c.stuck(ctx, false) }
-	for _, step := range []func(context.Context) error{c.order, c.values, c.statuses, c.taken, c.contrasts, all, c.times, c.journal} {
+	table := func(rules func() []rule) func(context.Context) error {
+		return func(ctx context.Context) error { return c.apply(ctx, rules()) }
+	}
+	for _, step := range []func(context.Context) error{
+		table(c.p.fence), table(c.p.leases), table(c.p.definition), c.order, c.values, c.statuses, table(c.p.taken), c.contrasts,
+		table(c.p.unclaimed), table(c.p.odd), c.times, c.journal,
+	} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -118,9 +96,10 @@ func (c *checker) inspect(ctx context.Context) error {
 }
 
 const (
-	checkTime = 2 * time.Second
-	maxCount  = 1000   // a count of rows stops here
-	checkRows = 20_000 // most rows that a check reads
+	checkTime = 2 * time.Second        // longest time that a query of Check may take
+	briefTime = 500 * time.Millisecond // the same for queries of an open store, and for each of the many columns
+	maxCount  = 1000                   // a count of rows stops here
+	checkRows = 20_000                 // most rows that a check reads
 )
 
 // count counts the rows that a query finds, up to maxCount. ok is false if that takes too long.
@@ -135,7 +114,7 @@ func (c *checker) count(ctx context.Context, about, query string) (n int64, ok b
 func (c *checker) ask(ctx context.Context, about, query string) (rows [][]string, ok bool, err error) {
 	rows, err = c.p.Dialect.Look(ctx, c.db, c.limit, query, nil)
 	if err != nil && adopted.TooLong(err) {
-		c.add(SeverityNote, about, "", "was not checked: the table is too large to do so within %v", c.limit)
+		c.report(SeverityNote, about, fmt.Sprintf("was not checked: the table is too large to do so within %v", c.limit), "")
 		return nil, false, nil
 	}
 	return rows, err == nil, err
@@ -149,49 +128,14 @@ func atMost(n int64) string {
 	return fmt.Sprint(n)
 }
 
-func (c *checker) triggers() {
-	if t := c.p.On.Triggers; len(t) > 0 {
-		c.add(SeverityNote, "table", "make sure that they are quick, and do not undo what a claim or an outcome sets",
-			"has triggers, which run when a claim or an outcome changes a row: %s", strings.Join(t, ", "))
-	}
-}
-
-// columns checks the types of the mapped columns.
-func (c *checker) columns() {
-	p := c.p
-	if l, ok := p.On.Column(p.Claim.LockedBy); ok && l.Length > 0 && l.Length < 40 {
-		c.add(SeverityWarning, "claim.locked_by", fmt.Sprintf("give workers names of %d characters at most (--worker), or widen the column", l.Length),
-			"%s holds %d characters; a longer worker name (host and process) is cut off, and then two workers may have the same", l.Name, l.Length)
-	}
-	if p.Dead != nil && p.Dead.Delete {
-		c.add(SeverityWarning, "dead", "let it set columns, such as a status and $error, or set side_table, which keeps dead rows",
-			"rows that have used up their attempts are deleted: nothing is left of them but a line in the log of the worker that ended them")
-	}
-	for _, t := range c.timed() {
-		switch {
-		case t.Kind == adopted.Stamp && !p.Dialect.Loose && p.Times == "":
-			c.add(SeverityNote, t.field, "write times: utc if other programs store UTC in it; else times: local, and give all sessions the same time zone",
-				"%s has no time zone; dibs takes it to be in UTC", t.Name)
-		case t.Grain >= time.Second && t.field != "not_before":
-			c.add(SeverityNote, t.field, "", "%s holds whole seconds; leases may end up to a second late", t.Name)
-		}
-	}
-	for _, o := range p.Ordering {
-		if o.Null && slices.ContainsFunc(p.Mapping.Order, func(s string) bool { return strings.HasPrefix(s, o.Name) }) {
-			where := map[bool]string{true: "first", false: "last"}[p.database.nullsFirst != o.Desc]
-			c.add(SeverityNote, "order", "", "%s may be null; %s claims such rows %s", o.Name, p.Dialect.Title, where)
-		}
-	}
-}
-
 // timedField is a column of times with the mapping's field that names it.
 type timedField struct {
 	field string
 	*adopted.Timed
 }
 
-func (c *checker) timed() []timedField {
-	all := []timedField{{"not_before", c.p.Before}, {"claim.started_at", c.p.Started}, {"claim.timeout", c.p.Timeout}}
+func (p *subject) timed() []timedField {
+	all := []timedField{{"not_before", p.Before}, {"claim.started_at", p.Started}, {"claim.timeout", p.Timeout}}
 	return slices.DeleteFunc(all, func(t timedField) bool { return t.Timed == nil })
 }
 
@@ -206,9 +150,9 @@ func overlap(ctx context.Context, db *sql.DB, p, other *subject) ([]Finding, err
 	switch {
 	case err != nil || !ok:
 	case n > 0:
-		c.add(SeverityError, "where", advice, "%s rows are unfinished for queue %s, too: both queues would claim them", atMost(n), other.Queue)
+		c.report(SeverityError, "where", fmt.Sprintf("%s rows are unfinished for queue %s, too: both queues would claim them", atMost(n), other.Queue), advice)
 	default:
-		c.add(SeverityWarning, "where", advice, "no row is in queue %s, too, so far; but nothing in the conditions excludes it", other.Queue)
+		c.report(SeverityWarning, "where", fmt.Sprintf("no row is in queue %s, too, so far; but nothing in the conditions excludes it", other.Queue), advice)
 	}
 	return c.found, err
 }

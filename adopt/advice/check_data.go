@@ -13,16 +13,12 @@ import (
 // order reports how many rows have the same place in the order as others: their ids decide.
 func (c *checker) order(ctx context.Context) error {
 	p := c.p
-	if len(p.Mapping.Order) == 0 {
-		c.add(SeverityNote, "order", "name the columns to claim by, such as a priority or the time of creation", "is not given: rows are claimed in the order of their ids")
-		return nil
-	}
 	given := p.Ordering[:min(len(p.Mapping.Order), len(p.Ordering))]
 	var names, exprs []string
 	for _, o := range given {
 		names, exprs = append(names, o.Name), append(exprs, o.Column.SQL())
 	}
-	if p.On.Keyed(names) {
+	if len(names) == 0 || p.On.Keyed(names) {
 		return nil
 	}
 	columns := strings.Join(exprs, ", ")
@@ -32,7 +28,7 @@ func (c *checker) order(ctx context.Context) error {
 	if err != nil || !ok || adopted.Atoi(rows[0][0]) == 0 {
 		return err
 	}
-	c.add(SeverityNote, "order", "", "%s of the unfinished rows that were read share their place in the order with others; the smaller id is claimed first", rows[0][1])
+	c.report(SeverityNote, "order", rows[0][1]+" of the unfinished rows that were read share their place in the order with others; the smaller id is claimed first", "")
 	return nil
 }
 
@@ -48,15 +44,18 @@ func (c *checker) values(ctx context.Context) error {
 		if !ok || len(have) == 0 {
 			continue
 		}
+		unknown := func(v value, others []value) bool {
+			return !slices.Contains(have, v.text) && !slices.ContainsFunc(others, func(o value) bool { return o.text == v.text })
+		}
 		for _, v := range compared[name] {
-			if !slices.Contains(have, v.text) && !slices.ContainsFunc(written[name], func(w value) bool { return w.text == v.text }) {
-				c.add(SeverityWarning, v.field, "", "compares %s with %q, which no row has and nothing sets; rows have %s", name, v.text, list(have))
+			if unknown(v, written[name]) {
+				c.report(SeverityWarning, v.field, fmt.Sprintf("compares %s with %q, which no row has and nothing sets; rows have %s", name, v.text, list(have)), "")
 			}
 		}
 		for _, v := range written[name] {
-			if !slices.Contains(have, v.text) && !slices.ContainsFunc(compared[name], func(w value) bool { return w.text == v.text }) {
-				c.add(SeverityNote, v.field, "make sure that it is spelt as other programs expect it",
-					"sets %s to %q, which no row has so far; rows have %s", name, v.text, list(have))
+			if unknown(v, compared[name]) {
+				c.report(SeverityNote, v.field, fmt.Sprintf("sets %s to %q, which no row has so far; rows have %s", name, v.text, list(have)),
+					"make sure that it is spelt as other programs expect it")
 			}
 		}
 	}
@@ -94,21 +93,16 @@ func (c *checker) writtenValues() map[string][]value {
 	return all
 }
 
-// mostValues limits how many different values a status has: a column with more is no status.
-const mostValues = 50
-
 // distinct returns the different values of a column in the first rows; ok is false if there are too many.
 func (c *checker) distinct(ctx context.Context, col adopted.Column) (values []string, ok bool, err error) {
-	as := c.p.Dialect.AsText(col.SQL())
-	rows, ok, err := c.ask(ctx, col.Name, fmt.Sprintf("select distinct v from (select %s as v from %s t limit %d) x where v is not null order by v limit %d",
-		as, c.p.Table, checkRows*5, mostValues+1))
-	if err != nil || !ok || len(rows) > mostValues {
-		return nil, false, err
+	all, ok, err := c.tallies(ctx, col, "1 = 1", checkRows*5)
+	for _, t := range all {
+		if !t.null {
+			values = append(values, t.value)
+		}
 	}
-	for _, r := range rows {
-		values = append(values, r[0])
-	}
-	return values, true, nil
+	slices.Sort(values)
+	return values, ok, err
 }
 
 func list(values []string) string {
@@ -145,7 +139,7 @@ func (p *subject) fitting(c adopted.Column) string {
 // made in the future.
 func (c *checker) times(ctx context.Context) error {
 	p := c.p
-	for _, t := range c.timed() {
+	for _, t := range p.timed() {
 		col := t.Column.SQL()
 		if odd := p.database.odd(t.Column, p.TimesOf(t.Column), col); odd != "" {
 			rows, ok, err := c.ask(ctx, t.field, "select "+p.Dialect.AsText(col)+", "+p.fitting(t.Column)+" from "+p.Table+" t where "+col+" is not null and "+odd+" limit 1")
@@ -157,21 +151,17 @@ func (c *checker) times(ctx context.Context) error {
 				if rows[0][1] == "" {
 					advice = "no time format fits it, so it cannot be compared with the time now: leave the column out of the mapping"
 				}
-				c.add(SeverityError, t.field, advice,
-					"%s holds %.60q, which is not of the format in which dibs writes and compares its times", t.Name, rows[0][0])
+				c.report(SeverityError, t.field, fmt.Sprintf("%s holds %.60q, which is not of the format in which dibs writes and compares its times", t.Name, rows[0][0]), advice)
 				continue
 			}
 		}
-		if t.field != "claim.started_at" {
-			continue
+		future := rule{
+			t.field == "claim.started_at", SeverityWarning, t.field, p.Open + " and " + col + " > " + t.After("300"),
+			"in {n} unfinished rows " + t.Name + " is more than five minutes in the future: another time zone, or a wrong clock",
+			"find out which time zone other programs write, and name it in \"times\"",
 		}
-		n, ok, err := c.count(ctx, t.field, "select 1 from "+p.Table+" t where "+p.Open+" and "+col+" > "+t.After("300"))
-		if err != nil {
+		if err := c.apply(ctx, []rule{future}); err != nil {
 			return err
-		}
-		if ok && n > 0 {
-			c.add(SeverityWarning, t.field, "find out which time zone other programs write, and name it in \"times\"",
-				"in %s unfinished rows %s is more than five minutes in the future: another time zone, or a wrong clock", atMost(n), t.Name)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func isStatus(c adopted.Column) bool {
 func (c *checker) statuses(ctx context.Context) error {
 	named := func(col adopted.Column, field string) bool {
 		return slices.ContainsFunc(c.p.Conds, func(d *adopted.Condition) bool {
-			return (field == "" || d.Field == field) && (d.Names(col) || d.WholeRow() || d.Has("select"))
+			return (field == "" || d.Field == field) && d.MayDependOn(col)
 		})
 	}
 	for _, col := range c.p.On.Columns {
@@ -44,12 +44,12 @@ func (c *checker) statuses(ctx context.Context) error {
 
 // takenUnseen warns of a status column that no condition names: rows are claimed whatever it holds.
 func (c *checker) takenUnseen(ctx context.Context, col adopted.Column) error {
-	have, ok, err := c.tallies(ctx, col, c.p.Waiting())
+	have, ok, err := c.tallies(ctx, col, c.p.Waiting(), checkRows)
 	if err != nil || !ok || len(have) < 2 {
 		return err
 	}
-	c.add(SeverityWarning, "unfinished", fmt.Sprintf("name in \"unfinished\" those that are to be done, such as: %s in (…)", col.Name),
-		"no condition looks at %s, so rows with any value are claimed: %s", col.Name, strings.Join(have, ", "))
+	c.report(SeverityWarning, "unfinished", fmt.Sprintf("no condition looks at %s, so rows with any value are claimed: %s", col.Name, withCounts(have, allRows)),
+		"name in \"unfinished\" those that are to be done, such as: "+col.Name+" in (…)")
 	return nil
 }
 
@@ -72,28 +72,24 @@ func (c *checker) neverTaken(ctx context.Context, col adopted.Column) error {
 	if v := col.SQL(); len(known) > 0 {
 		where += " and (" + v + " is null or not (" + p.Dialect.AsText(v) + " in (" + strings.Join(known, ", ") + ")))"
 	}
-	have, ok, err := c.tallies(ctx, col, where)
+	have, ok, err := c.tallies(ctx, col, where, checkRows)
 	if err != nil || !ok || len(have) == 0 {
 		return err
 	}
-	c.add(SeverityNote, "unfinished", "if some of them are to be done, name them in \"unfinished\" and \"available\"",
-		"the mapping does not name these values, and counts their rows as ended: nobody will ever take those with %s %s", col.Name, strings.Join(have, ", "))
+	c.report(SeverityNote, "unfinished", fmt.Sprintf("the mapping does not name these values, and counts their rows as ended: nobody will ever take those with %s %s", col.Name, withCounts(have, allRows)),
+		"if some of them are to be done, name them in \"unfinished\" and \"available\"")
 	return nil
 }
 
-// tallies lists the values of a column, each with the number of its rows among those that
-// were read. ok is false if there are too many values for a status.
-func (c *checker) tallies(ctx context.Context, col adopted.Column, where string) (all []string, ok bool, err error) {
-	rows, ok, err := c.ask(ctx, col.Name, fmt.Sprintf(
-		"select v, case when v is null then 1 else 0 end, count(*) from (select %s as v from %s t where %s limit %d) x group by v order by 2, 3 desc, v limit %d",
-		c.p.Dialect.AsText(col.SQL()), c.p.Table, where, checkRows, mostValues+1))
-	if err != nil || !ok || len(rows) > mostValues {
+// tallies counts the rows for each value of a column, among the first rows that meet a condition.
+// ok is false if there are too many values for a status.
+func (c *checker) tallies(ctx context.Context, col adopted.Column, where string, rows int) (all []tally, ok bool, err error) {
+	found, ok, err := c.ask(ctx, col.Name, tallySQL(c.p.Dialect.AsText(col.SQL()), "null", fmt.Sprintf("%s t where %s limit %d", c.p.Table, where, rows)))
+	if err != nil || !ok {
 		return nil, false, err
 	}
-	for _, r := range rows {
-		all = append(all, counted(r[0], adopted.Yes(r[1]), adopted.Atoi(r[2])))
-	}
-	return all, true, nil
+	all, ok = talliesOf(found)
+	return all, ok, nil
 }
 
 // journal warns if SQLite's journal mode makes readers and writers wait for each other.
@@ -105,7 +101,7 @@ func (c *checker) journal(ctx context.Context) error {
 	if err != nil || !ok || len(rows) == 0 || rows[0][0] == "wal" || rows[0][0] == "memory" {
 		return err
 	}
-	c.add(SeverityNote, "table", "let every program wait (pragma busy_timeout = 10000), or let readers read on (pragma journal_mode = wal)",
-		"the file has journal_mode %s: while dibs writes, other programs that read it fail with \"database is locked\"", rows[0][0])
+	c.report(SeverityNote, "table", "the file has journal_mode "+rows[0][0]+": while dibs writes, other programs that read it fail with \"database is locked\"",
+		"let every program wait (pragma busy_timeout = 10000), or let readers read on (pragma journal_mode = wal)")
 	return nil
 }

@@ -102,3 +102,36 @@ func TestCheckComparesWhatIsLeftWithTheData(t *testing.T) {
 		}
 	})
 }
+
+// Of values that equally many rows have, a proposal takes the same one each time.
+func TestProposalsForTheSameRowsAreAlike(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table parcels (id integer primary key, status varchar(20) not null default 'new', delivery_state varchar(20) not null default 'pending')")
+		exec(t, db, "insert into parcels (id) values (1), (2)")
+		for i := range 12 {
+			exec(t, db, fmt.Sprintf("insert into parcels values (%d, 'done', '%s')", i+3, []string{"by hand", "by post", "by van"}[i%3]))
+		}
+		_, first := proposed(t, db, "parcels")
+		for range 12 {
+			if _, again := proposed(t, db, "parcels"); again != first {
+				t.Fatalf("first\n%s\nthen\n%s", first, again)
+			}
+		}
+		contains(t, first, "delivery_state: by hand\n")
+	})
+}
+
+// A state that rows have while they wait is known even if the first rows of a large table have all ended.
+func TestCheckFindsWhatRowsBehindEndedOnesHave(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table parcels (id integer primary key, done_at timestamp, state varchar(20) not null)")
+		series := "with recursive s(i) as (select 1 union all select i + 1 from s where i < 20000)"
+		exec(t, db, "insert into parcels (id, done_at, state) "+series+" select i, current_timestamp, 'sent' from s")
+		exec(t, db, "insert into parcels (id, state) values (20001, 'packed'), (20002, 'packed')")
+		m := mapping.Mapping{
+			Table: "parcels", ID: mapping.Columns{"id"}, Rows: mapping.Rows{Unfinished: "done_at is null"}, SideTable: true,
+			Completed: mapping.Change{Set: mapping.Set{"done_at": "$now"}},
+		}
+		found(t, db, warning, "completed", "leaves state packed, but all 20000 ended rows that were read have sent", m)
+	})
+}

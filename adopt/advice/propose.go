@@ -136,9 +136,6 @@ func (p *proposer) key() {
 	p.why("id", "index %s is unique and identifies a row", best.Name)
 }
 
-// cond writes a condition that begins with a column.
-func (p *proposer) cond(c *adopted.Column, rest string) string { return p.name(c) + rest }
-
 // name writes a column's name, in quotes if it needs them.
 func (p *proposer) name(c *adopted.Column) string {
 	if plainName.MatchString(c.Name) && !strings.Contains(keywords, " "+c.Name+" ") {
@@ -158,29 +155,35 @@ func (p *proposer) unfinished() {
 	}
 	s := p.states
 	byTime := !p.byStatus() && p.finished != nil && (p.data.filled[p.finished.Name] > 0 || len(s.done) == 0 || p.data.rows == 0 && p.status == nil)
-	switch {
-	case p.status != nil && len(s.open()) > 0 && !byTime:
+	if p.status != nil && len(s.open()) > 0 && !byTime {
 		p.m.Unfinished = p.equals(p.status, s.open())
 		p.why("unfinished", "by their names or their order, these values of %s mean that a row has not ended: %s", p.status.Name, list(s.open()))
-	case p.finished != nil:
-		p.m.Unfinished = p.cond(p.finished, " is null")
-		p.why("unfinished", "%s is a time, may be null, and by its name says when a row ended", p.finished.Name)
-	case p.success != nil:
-		p.m.Unfinished = p.cond(p.success, " is null")
-		p.why("unfinished", "%s says how a row ended, and is null until then", p.success.Name)
-	case p.processed != nil:
-		p.m.Unfinished = p.flag(p.processed, false)
-		p.why("unfinished", "%s is a flag, and by its name says whether a row has ended", p.processed.Name)
-	case p.failed != nil:
-		p.m.Unfinished = p.cond(p.failed, " is null")
-		p.unsure("unfinished", "%s by its name says that a row has failed for good. No column shows which rows are done: that may mean that these are deleted", p.failed.Name)
-	case p.forWork() != nil:
-		p.m.Unfinished = "true"
-		p.unsure("unfinished", "no column shows which rows have ended: there is no time such as finished_at, no status, no flag. Since %s tells that rows are there to be worked on, those that are done may be deleted", p.forWork().Name)
-	default:
-		p.unsure("unfinished", "no column shows which rows have ended: there is no time such as finished_at, no status, no flag")
+		return
 	}
+	for _, row := range []struct {
+		column *adopted.Column
+		cond   func(*adopted.Column) string
+		report func(field, text string, args ...any)
+		text   string
+	}{
+		{p.finished, p.isNull, p.why, "%s is a time, may be null, and by its name says when a row ended"},
+		{p.success, p.isNull, p.why, "%s says how a row ended, and is null until then"},
+		{p.processed, p.isUnset, p.why, "%s is a flag, and by its name says whether a row has ended"},
+		{p.failed, p.isNull, p.unsure, "%s by its name says that a row has failed for good. No column shows which rows are done: that may mean that these are deleted"},
+		{p.forWork(), always, p.unsure, "no column shows which rows have ended: there is no time such as finished_at, no status, no flag. Since %s tells that rows are there to be worked on, those that are done may be deleted"},
+	} {
+		if row.column != nil {
+			p.m.Unfinished = row.cond(row.column)
+			row.report("unfinished", row.text, row.column.Name)
+			return
+		}
+	}
+	p.unsure("unfinished", "no column shows which rows have ended: there is no time such as finished_at, no status, no flag")
 }
+
+func (p *proposer) isNull(c *adopted.Column) string  { return p.name(c) + " is null" }
+func (p *proposer) isUnset(c *adopted.Column) string { return p.flag(c, false) }
+func always(*adopted.Column) string                  { return "true" }
 
 // forWork is a column that only a queue has: it shows claims, attempts or the time of a start. A token, an owner or an
 // expiry are not enough: other tables have these, too. nil: there is none.
@@ -197,24 +200,24 @@ func (p *proposer) available() {
 		p.m.Available = p.equals(p.status, s.fresh)
 		p.why("available", "by its values, %s shows which rows wait", p.status.Name)
 	case claimed != nil:
-		p.m.Available = p.cond(claimed, " is null")
+		p.m.Available = p.isNull(claimed)
 		p.why("available", "%s is null until a row is claimed", claimed.Name)
 	case p.processing != nil:
 		p.m.Available = p.flag(p.processing, false)
 		p.why("available", "%s is a flag, and by its name says whether a row is claimed", p.processing.Name)
 	default:
 		if c := p.alsoSet(); c != nil {
-			p.m.Available = p.cond(c, " is null")
+			p.m.Available = p.isNull(c)
 			p.unsure("available", "%s is set in %d of %d rows that were read: if that does not mean that another program has taken or put away such a row, leave it out; if it does, and a claim should set it, name it as claim.started_at", c.Name, p.data.filled[c.Name], p.data.rows)
 			break
 		}
 		p.why("available", "no column shows whether a row is claimed; the side table does")
 	}
 	if c := p.claimID; c != nil && p.m.Available != "" {
-		p.m.Available += " and " + p.cond(c, " = 0")
+		p.m.Available += " and " + p.name(c) + " = 0"
 		p.unsure("available", "%s by its name and default is 0 until some program has claimed a row", c.Name)
 	}
-	if claimed := cmp.Or(p.token, p.started, p.lockedBy); claimed != nil && p.data.rows > 0 && p.data.filled[claimed.Name] == p.data.rows && p.m.Available == p.cond(claimed, " is null") {
+	if claimed := cmp.Or(p.token, p.started, p.lockedBy); claimed != nil && p.data.rows > 0 && p.data.filled[claimed.Name] == p.data.rows && p.m.Available == p.isNull(claimed) {
 		p.unsure("available", "%s is null in none of the rows that were read, so nothing would be claimed; perhaps rows whose %[1]s is long ago are to be taken", claimed.Name)
 	}
 	if p.lockedBy != nil && p.m.Available != "" && p.started != nil && p.data.differ(p.lockedBy, p.started) {
@@ -273,38 +276,23 @@ func YAML(m mapping.Mapping, reasons []Reason) (string, error) {
 		return "", err
 	}
 	quoteUnsafe(&n)
-	raw, err := yaml.Marshal(&n)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	written := map[int]bool{}
-	comment := func(i int) {
-		r := reasons[i]
-		written[i] = true
+	var last []string // comments on fields that the file does not have
+	for _, r := range reasons {
 		mark := "why"
 		if r.Unsure {
 			mark = "NOT SURE"
 		}
-		fmt.Fprintf(&b, "# %s: %s: %s\n", mark, r.Field, strings.Join(strings.Fields(r.Text), " "))
-	}
-	fmt.Fprintf(&b, "# How dibs works on the table %s: proposed by its names, types, indexes and data.\n# Read it, correct it, then: dibs adopt check FILE\n", strings.Join(strings.Fields(m.Table), " "))
-	for line := range strings.Lines(string(raw)) {
-		if key, _, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, " ") {
-			for i, r := range reasons {
-				if top, _, _ := strings.Cut(r.Field, "."); top == key && !written[i] {
-					comment(i)
-				}
-			}
-		}
-		b.WriteString(line)
-	}
-	for i := range reasons {
-		if !written[i] {
-			comment(i)
+		comment := fmt.Sprintf("# %s: %s: %s", mark, r.Field, strings.Join(strings.Fields(r.Text), " "))
+		field, _, _ := strings.Cut(r.Field, ".")
+		if i := slices.IndexFunc(n.Content, func(key *yaml.Node) bool { return key.Value == field }); i >= 0 {
+			n.Content[i].HeadComment = strings.TrimPrefix(n.Content[i].HeadComment+"\n"+comment, "\n")
+		} else {
+			last = append(last, comment+"\n")
 		}
 	}
-	return b.String(), nil
+	raw, err := yaml.Marshal(&n)
+	return fmt.Sprintf("# How dibs works on the table %s: proposed by its names, types, indexes and data.\n# Read it, correct it, then: dibs adopt check FILE\n%s%s",
+		strings.Join(strings.Fields(m.Table), " "), raw, strings.Join(last, "")), err
 }
 
 // quoteUnsafe sets double quotes around values that must not reach a terminal as they are:

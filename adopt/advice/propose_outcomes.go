@@ -130,20 +130,15 @@ func (p *proposer) failures() {
 
 // noDead explains why there is no proposal for dead, and what it could be.
 func (p *proposer) noDead() {
-	otherwise := "; otherwise such a row is retried for ever"
+	none, name := "no column says that a row has failed for good", "name one that does"
+	if s := p.status; s != nil {
+		none, name = "no value of "+s.Name+" says that a row has failed for good", "name one, such as dead: {set: {"+s.Name+": failed}}"
+	}
+	otherwise := ", or set side_table; otherwise such a row is retried for ever"
 	if p.m.SideTable {
 		otherwise = "; otherwise such a row stays unfinished, and only the side table dibs_adopted says that it is dead"
 	}
-	switch status := p.status; {
-	case status != nil && p.m.SideTable:
-		p.unsure("dead", "no value of %s says that a row has failed for good; name one, such as dead: {set: {%[1]s: failed}}%s", status.Name, otherwise)
-	case status != nil:
-		p.unsure("dead", "no value of %s says that a row has failed for good; name one, such as dead: {set: {%[1]s: failed}}, or set side_table%s", status.Name, otherwise)
-	case p.m.SideTable:
-		p.unsure("dead", "no column says that a row has failed for good; name one that does%s", otherwise)
-	default:
-		p.unsure("dead", "no column says that a row has failed for good; name one that does, or set side_table%s", otherwise)
-	}
+	p.unsure("dead", "%s; %s%s", none, name, otherwise)
 }
 
 // setEnd sets the columns that say when a row ended, unless rows with this status have no
@@ -155,7 +150,7 @@ func (p *proposer) setEnd(to mapping.Set, value string) {
 	if p.finished == nil {
 		return
 	}
-	needed := p.m.Unfinished == p.cond(p.finished, " is null")
+	needed := p.m.Unfinished == p.isNull(p.finished)
 	never := slices.Contains(words(p.finished.Name), "sent") || slices.ContainsFunc(p.tallies, func(t tally) bool {
 		return !t.null && t.value == value && t.rows > 0 && t.ended == 0
 	})

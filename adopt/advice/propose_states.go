@@ -10,14 +10,6 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// tally counts the rows that have one value of the status.
-type tally struct {
-	value string
-	null  bool
-	rows  int64
-	ended int64 // number of these rows whose finished column is not null
-}
-
 // tally counts the rows for each value of the status, the most frequent first.
 // A column with too many different values is no status.
 func (p *proposer) tally(ctx context.Context, db *sql.DB) error {
@@ -28,39 +20,18 @@ func (p *proposer) tally(ctx context.Context, db *sql.DB) error {
 	if p.finished != nil {
 		ended = p.dialect.AsText(p.finished.SQL())
 	}
-	rows, err := p.dialect.Look(ctx, db, checkTime, fmt.Sprintf("select v, case when v is null then 1 else 0 end, count(*), count(e) from (select %s as v, %s as e from %s t limit %d) x group by v order by 2, 3 desc, v limit %d",
-		p.dialect.AsText(p.status.SQL()), ended, p.table.Quoted(), proposeRows, mostValues+1), nil)
+	query := tallySQL(p.dialect.AsText(p.status.SQL()), ended, fmt.Sprintf("%s t limit %d", p.table.Quoted(), proposeRows))
+	rows, err := p.dialect.Look(ctx, db, checkTime, query, nil)
 	if err != nil && !adopted.TooLong(err) {
 		return err
 	}
-	if len(rows) > mostValues {
-		p.status = nil
+	few := true
+	if p.tallies, few = talliesOf(rows); !few {
+		p.status, p.tallies = nil, nil
 		return nil
-	}
-	for _, r := range rows {
-		p.tallies = append(p.tallies, tally{r[0], adopted.Yes(r[1]), adopted.Atoi(r[2]), adopted.Atoi(r[3])})
 	}
 	p.states = p.statesOf(*p.status)
 	return nil
-}
-
-// tallied lists the values of the status for which rows is not 0, each with that number.
-func (p *proposer) tallied(rows func(tally) int64) string {
-	var parts []string
-	for _, t := range p.tallies {
-		if n := rows(t); n > 0 {
-			parts = append(parts, counted(t.value, t.null, n))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// counted writes a value with the number of its rows.
-func counted(value string, null bool, rows int64) string {
-	if null {
-		return fmt.Sprintf("null (%d)", rows)
-	}
-	return fmt.Sprintf("%.40q (%d)", value, rows)
 }
 
 // byStatus reports whether the values of the status, by their names, show which rows are to be done.
@@ -74,15 +45,15 @@ func (p *proposer) discuss() {
 		return
 	}
 	name, s := p.status.Name, p.states
-	p.why("unfinished", "in the rows that were read, %s has %s", name, p.tallied(func(t tally) int64 { return t.rows }))
+	p.why("unfinished", "in the rows that were read, %s has %s", name, withCounts(p.tallies, allRows))
 	open := func(t tally) bool { return !t.null && slices.Contains(s.open(), t.value) }
-	if p.m.Unfinished != "" && p.finished != nil && p.m.Unfinished == p.cond(p.finished, " is null") {
-		if left := p.tallied(func(t tally) int64 { return t.rows - t.ended }); left != "" {
+	if p.m.Unfinished != "" && p.finished != nil && p.m.Unfinished == p.isNull(p.finished) {
+		if left := withCounts(p.tallies, func(t tally) int64 { return t.rows - t.ended }); left != "" {
 			p.unsure("unfinished", "all rows without %s would be done, whatever their %s: %s. If some must not be, exclude them by %s", p.finished.Name, name, left, name)
 		}
 		return
 	}
-	unclear := p.tallied(func(t tally) int64 {
+	unclear := withCounts(p.tallies, func(t tally) int64 {
 		if t.null || slices.Contains(s.unknown, t.value) {
 			return t.rows
 		}
@@ -100,7 +71,7 @@ func (p *proposer) discuss() {
 	if p.finished == nil {
 		return
 	}
-	if again := p.tallied(func(t tally) int64 {
+	if again := withCounts(p.tallies, func(t tally) int64 {
 		if open(t) {
 			return t.ended
 		}
@@ -108,7 +79,7 @@ func (p *proposer) discuss() {
 	}); again != "" {
 		p.unsure("unfinished", "these rows would be claimed although they have %s: %s", p.finished.Name, again)
 	}
-	if left := p.tallied(func(t tally) int64 {
+	if left := withCounts(p.tallies, func(t tally) int64 {
 		if !open(t) {
 			return t.rows - t.ended
 		}
@@ -125,7 +96,7 @@ func (p *proposer) guessDone() {
 		if !t.null && slices.Contains(p.states.unknown, t.value) && t.ended == t.rows {
 			p.states.done = []string{t.value}
 			p.states.unknown = slices.DeleteFunc(p.states.unknown, func(v string) bool { return v == t.value })
-			p.unsure("completed", "%s is taken to mean that a row is done, since all its rows have %s", counted(t.value, false, t.rows), p.finished.Name)
+			p.unsure("completed", "%s is taken to mean that a row is done, since all its rows have %s", withCounts([]tally{t}, allRows), p.finished.Name)
 			return
 		}
 	}
@@ -172,33 +143,28 @@ func (p *proposer) statesOf(c adopted.Column) states {
 	if c.Kind == adopted.Integer && running == "" {
 		return byNumber(values, fresh)
 	}
+	later := ""
+	if p.notBefore != nil {
+		later = laterNames
+	}
+	type meaning struct {
+		names string
+		of    *[]string // values that have it
+	}
+	meanings := []meaning{
+		{freshNames + later, &s.fresh}, {runningNames, &s.running}, {doneNames, &s.done}, {failedNames, &s.failed}, {cancelledNames, &s.cancelled}, {"", &s.unknown},
+	}
 	for _, v := range values {
 		name := " " + strings.Join(words(v), "_") + " "
-		switch {
-		case v == running, c.Kind == adopted.Integer && v != fresh: // the meaning of other numbers is not known
-			if v == running {
-				s.running = append(s.running, v)
-			} else {
-				s.unknown = append(s.unknown, v)
-			}
-		case v == fresh, strings.Contains(freshNames, name):
-			if v == fresh {
-				s.fresh = append([]string{v}, s.fresh...)
-			} else {
-				s.fresh = append(s.fresh, v)
-			}
-		case strings.Contains(laterNames, name) && p.notBefore != nil:
-			s.fresh = append(s.fresh, v)
-		case strings.Contains(runningNames, name):
+		switch i := slices.IndexFunc(meanings, func(m meaning) bool { return m.names == "" || strings.Contains(m.names, name) }); {
+		case v == running:
 			s.running = append(s.running, v)
-		case strings.Contains(doneNames, name):
-			s.done = append(s.done, v)
-		case strings.Contains(failedNames, name):
-			s.failed = append(s.failed, v)
-		case strings.Contains(cancelledNames, name):
-			s.cancelled = append(s.cancelled, v)
-		default:
+		case v == fresh:
+			s.fresh = append([]string{v}, s.fresh...)
+		case c.Kind == adopted.Integer: // the meaning of other numbers is not known
 			s.unknown = append(s.unknown, v)
+		default:
+			*meanings[i].of = append(*meanings[i].of, v)
 		}
 	}
 	return s

@@ -50,18 +50,44 @@ func try(ctx context.Context, db *sql.DB, m mapping.Mapping, f func(*trial) erro
 	if err != nil {
 		return err
 	}
+	return rolledBack(ctx, db, subjectOf(p), func(t *trial) error {
+		if missing {
+			if err := p.MakeSideTable(ctx, t); err != nil {
+				return err
+			}
+		}
+		if err := p.PrepareAll(ctx, t); err != nil {
+			return err
+		}
+		return f(t)
+	})
+}
+
+// rolledBack calls f with a trial, and rolls it back.
+func rolledBack(ctx context.Context, db *sql.DB, p *subject, f func(*trial) error) error {
 	tx, err := p.Dialect.Begin(ctx, db)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
-	if missing {
-		if err := p.MakeSideTable(ctx, tx); err != nil {
-			return err
-		}
-	}
-	if err := p.PrepareAll(ctx, tx); err != nil {
+	return f(&trial{p, tx, adopt.Within(p.Plan, tx)})
+}
+
+// undone calls f and undoes what it has done. If a trigger has ended the whole transaction, as SQLite's raise(rollback)
+// does, the error says so: whatever came after it would be kept.
+func (t *trial) undone(ctx context.Context, f func() error) error {
+	if _, err := t.ExecContext(ctx, "savepoint dibs_undone"); err != nil {
 		return err
 	}
-	return f(&trial{subjectOf(p), tx, adopt.Within(p, tx)})
+	err := f()
+	if _, ended := t.ExecContext(ctx, "rollback to savepoint dibs_undone"); ended != nil {
+		if err == nil {
+			return ended
+		}
+		return adopted.Invalid("claim", "%s refuses a claim of a row, and ends the whole transaction: %v; see the table's triggers", t.Dialect.Title, err)
+	}
+	if _, released := t.ExecContext(ctx, "release savepoint dibs_undone"); err == nil {
+		err = released
+	}
+	return err
 }

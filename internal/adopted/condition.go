@@ -231,8 +231,13 @@ func (c *Condition) Names(col Column) bool {
 	})
 }
 
-// WholeRow reports whether the condition uses the row as a whole, as in f(t) or t.*.
-func (c *Condition) WholeRow() bool {
+// MayDependOn reports whether the condition may depend on the column. With a query in it, it may depend on any.
+func (c *Condition) MayDependOn(col Column) bool {
+	return c.Names(col) || c.wholeRow() || c.Has("select")
+}
+
+// wholeRow reports whether the condition uses the row as a whole, as in f(t) or t.*.
+func (c *Condition) wholeRow() bool {
 	for i, t := range c.tokens {
 		if t.kind == word && t.text == "t" && (i+2 >= len(c.tokens) || c.tokens[i+1].text != "." || c.tokens[i+2].text == "*") {
 			return true

@@ -19,7 +19,7 @@ import (
 // would change them. If no row is available it takes one with the columns' defaults.
 
 const (
-	LifeRows = 100                    // most rows over which conditions are evaluated
+	lifeRows = 100                    // most rows over which conditions are evaluated
 	lifeTime = 500 * time.Millisecond // longest time that an evaluation may take
 )
 
@@ -36,17 +36,17 @@ func (p *Plan) checkLife(ctx context.Context, db *sql.DB) error {
 	if err := p.checkNamed(); err != nil {
 		return err
 	}
-	l, ok := p.life()
+	l, ok := newLife(p)
 	if !ok {
 		return nil
 	}
-	real := "select " + l.Columns("t.") + " from " + p.Table + " t where " + p.Waiting() + fmt.Sprintf(" limit %d", LifeRows)
+	real := "select " + l.columns("t.") + " from " + p.Table + " t where " + p.Waiting() + fmt.Sprintf(" limit %d", lifeRows)
 	seen, err := l.judge(ctx, db, real)
 	if err != nil || seen > 0 {
 		return err
 	}
-	if row, ok := l.Inserted(); ok {
-		_, err = l.judge(ctx, db, "select "+l.Columns("t.")+" from (select "+row+") t where "+p.Waiting())
+	if row, ok := l.inserted(); ok {
+		_, err = l.judge(ctx, db, "select "+l.columns("t.")+" from (select "+row+") t where "+p.Waiting())
 	}
 	return err
 }
@@ -55,16 +55,12 @@ func (p *Plan) checkLife(ctx context.Context, db *sql.DB) error {
 // "available" names.
 func (p *Plan) checkNamed() error {
 	i := slices.IndexFunc(p.Conds, func(c *Condition) bool { return c.Field == "available" })
-	if i < 0 || p.SideTable || p.LockOnly() || p.Conds[i].Has("select") {
+	if i < 0 || p.SideTable || p.LockOnly() {
 		return nil
 	}
-	claims := p.Claims()
-	available := p.Conds[i]
-	looks := func(c Column) bool { return available.Names(c) }
-	if available.WholeRow() || slices.ContainsFunc(p.On.Columns, func(c Column) bool { return c.Generated && looks(c) }) {
-		return nil
-	}
-	if slices.ContainsFunc(claims, func(a Assignment) bool { return looks(a.To) }) {
+	looks, claims := p.Conds[i].MayDependOn, p.Claims()
+	if slices.ContainsFunc(p.On.Columns, func(c Column) bool { return c.Generated && looks(c) }) ||
+		slices.ContainsFunc(claims, func(a Assignment) bool { return looks(a.To) }) {
 		return nil
 	}
 	names := joined(claims, ", ", func(_ int, a Assignment) string { return a.To.Name })
@@ -80,16 +76,16 @@ func (p *Plan) Waiting() string {
 	return p.Open + " and (" + p.Available + ")"
 }
 
-// Life holds the columns of a row that are needed to check the conditions, and the stages to check.
-type Life struct {
+// life holds the columns of a row that are needed to check the conditions, and the stages to check.
+type life struct {
 	*Plan
-	Cols   []Column
+	cols   []Column
 	stages func(rows string) []stage
 }
 
-// life returns false if the conditions cannot be evaluated over rows that are not in the table.
-func (p *Plan) life() (*Life, bool) {
-	l := &Life{Plan: p}
+// newLife returns false if the conditions cannot be evaluated over rows that are not in the table.
+func newLife(p *Plan) (*life, bool) {
+	l := &life{Plan: p}
 	ends := Values{Err: "'an error'", Result: "null", Delay: "null"}
 	writes := slices.Concat(p.Claims(), p.Backs(ends, ""), p.Assign(p.Completed.Set, ends))
 	for _, c := range []*mapping.Change{p.Dead, p.Cancelled} {
@@ -104,14 +100,14 @@ func (p *Plan) life() (*Life, bool) {
 		}
 		written := slices.ContainsFunc(writes, func(a Assignment) bool { return a.To.Name == c.Name })
 		if named || written || c.Name == p.Claim.Attempts || c.Name == p.NotBefore {
-			l.Cols = append(l.Cols, c)
+			l.cols = append(l.cols, c)
 		}
 	}
-	if len(l.Cols) == 0 {
+	if len(l.cols) == 0 {
 		return nil, false
 	}
 	l.stages = func(rows string) []stage {
-		claimed := l.After(rows, p.Claims())
+		claimed := l.after(rows, p.Claims())
 		all := []stage{}
 		if !p.SideTable && !p.LockOnly() {
 			all = append(all, stage{
@@ -130,7 +126,7 @@ func (p *Plan) life() (*Life, bool) {
 					"is not true of a claimed row, so every outcome would be refused; it must be true of what claim writes",
 				},
 				stage{
-					"put_back", l.After(claimed, p.Backs(ends, "")), "(" + p.Waiting() + ") is not true", true,
+					"put_back", l.after(claimed, p.Backs(ends, "")), "(" + p.Waiting() + ") is not true", true,
 					"does not make a claimed row available again; set the columns that \"available\" looks at",
 				})
 		}
@@ -140,7 +136,7 @@ func (p *Plan) life() (*Life, bool) {
 		}{{"completed", &p.Completed}, {"dead", p.Dead}, {"cancelled", p.Cancelled}} {
 			if e.c != nil && !e.c.Delete {
 				all = append(all, stage{
-					e.field, l.After(claimed, p.Assign(e.c.Set, ends)), p.Open, false,
+					e.field, l.after(claimed, p.Assign(e.c.Set, ends)), p.Open, false,
 					"leaves the row unfinished: it would be done again; set a column that \"unfinished\" looks at",
 				})
 			}
@@ -150,15 +146,15 @@ func (p *Plan) life() (*Life, bool) {
 	return l, true
 }
 
-// Columns lists the needed columns, each after a prefix such as "t.".
-func (l *Life) Columns(prefix string) string {
-	return joined(l.Cols, ", ", func(_ int, c Column) string { return prefix + Quote(c.Name) })
+// columns lists the needed columns, each after a prefix such as "t.".
+func (l *life) columns(prefix string) string {
+	return joined(l.cols, ", ", func(_ int, c Column) string { return prefix + Quote(c.Name) })
 }
 
-// After is a query that returns rows as the assignments change them.
-func (l *Life) After(rows string, writes []Assignment) string {
-	parts := make([]string, len(l.Cols))
-	for i, c := range l.Cols {
+// after is a query that returns rows as the assignments change them.
+func (l *life) after(rows string, writes []Assignment) string {
+	parts := make([]string, len(l.cols))
+	for i, c := range l.cols {
 		parts[i] = c.SQL()
 		for _, w := range writes {
 			if w.To.Name == c.Name {
@@ -172,10 +168,10 @@ func (l *Life) After(rows string, writes []Assignment) string {
 // Constant matches defaults that can be evaluated without calling a function of the user's.
 var Constant = regexp.MustCompile(`(?i)^(-?\d+(\.\d+)?|true|false|null|now\(\)|current_timestamp|'[^']*')(::[\w ."]+)?$`)
 
-// Inserted is a row of defaults and nulls; false: a column has no default that can be evaluated.
-func (l *Life) Inserted() (string, bool) {
-	parts := make([]string, len(l.Cols))
-	for i, c := range l.Cols {
+// inserted is a row of defaults and nulls; false: a column has no default that can be evaluated.
+func (l *life) inserted() (string, bool) {
+	parts := make([]string, len(l.cols))
+	for i, c := range l.cols {
 		def := l.Dialect.theirs(c.Def)
 		switch {
 		case c.Def == "" && c.Null:
@@ -188,11 +184,6 @@ func (l *Life) Inserted() (string, bool) {
 	return strings.Join(parts, ", "), true
 }
 
-// Evaluate runs a query over rows as claims and outcomes would leave them. It ends a query after half a second.
-func (p *Plan) Evaluate(ctx context.Context, db *sql.DB, query string) ([][]string, error) {
-	return p.Dialect.Look(ctx, db, lifeTime, query, p.OneClaim())
-}
-
 // OneClaim returns the parameters of a claim of one row.
 func (p *Plan) OneClaim() map[string]any {
 	return map[string]any{
@@ -202,14 +193,14 @@ func (p *Plan) OneClaim() map[string]any {
 }
 
 // judge evaluates all stages in one query, and returns the number of rows.
-func (l *Life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, err error) {
-	stages := l.stages("select " + l.Columns("b.") + " from dibs_base b")
+func (l *life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, err error) {
+	stages := l.stages("select " + l.columns("b.") + " from dibs_base b")
 	ask := func(some []stage) ([]string, error) {
 		counts := []string{"(select count(*) from dibs_base)"}
 		for _, s := range some {
 			counts = append(counts, "(select count(*) from ("+s.rows+") t where "+s.bad+")")
 		}
-		found, err := l.Evaluate(ctx, db, "with dibs_base as materialized ("+rows+") select "+strings.Join(counts, ", "))
+		found, err := l.Dialect.Look(ctx, db, lifeTime, "with dibs_base as materialized ("+rows+") select "+strings.Join(counts, ", "), l.OneClaim())
 		if err != nil {
 			return nil, err
 		}
@@ -231,7 +222,7 @@ func (l *Life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, 
 // unjudged turns an error of judge's query into the error to report. A value that its column
 // does not accept is an error of the mapping. A timeout is none, nor is a condition that needs
 // more than the columns of a row.
-func (l *Life) unjudged(err error, stages []stage, ask func([]stage) ([]string, error)) error {
+func (l *life) unjudged(err error, stages []stage, ask func([]stage) ([]string, error)) error {
 	var pg sqlState
 	switch {
 	case errors.As(err, &pg) && strings.HasPrefix(pg.SQLState(), "22"):
