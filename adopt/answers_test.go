@@ -54,7 +54,7 @@ func TestAnswersAboutTables(t *testing.T) {
 					}
 				}
 				m, text := proposed(t, f.db, f.m.Table)
-				answers(t, o.name, f.pg, text, "check of the proposal:", told(findings(t, f.db, m)), "check of its mapping:", told(findings(t, f.db, f.m)))
+				answers(t, o.name, f.pg, text, "check of the proposal:", listing(findings(t, f.db, m)), "check of its mapping:", listing(findings(t, f.db, f.m)))
 			})
 		})
 	}
@@ -63,7 +63,7 @@ func TestAnswersAboutTables(t *testing.T) {
 func TestAnswersAboutProducts(t *testing.T) {
 	onProducts(t, func(t *testing.T, db *sql.DB, pg bool, p product) {
 		m, _ := proposed(t, db, p.table)
-		answers(t, p.name, pg, "check of the proposal:", told(findings(t, db, m)))
+		answers(t, p.name, pg, "check of the proposal:", listing(findings(t, db, m)))
 	})
 }
 
@@ -103,10 +103,10 @@ func TestAnswersAboutMappings(t *testing.T) {
 			{"not before", func(m *mapping.Mapping) { m.NotBefore, m.Order = "until", nil }},
 		} {
 			of := changed(m, c.change)
-			before := told(findings(t, db, of))
+			before := listing(findings(t, db, of))
 			exec(t, db, `insert into orders (id, status, amount, tries, started_at, ended_at, until) values (4, 'working', 1, 1, null, null, null), (5, 'working', 5, 1, '2026-01-31 10:00:00', null, '2026-01-31 10:00:00'),
 				(6, 'done', 6, 1, null, '2026-01-31 10:00:00', null), (7, 'failed', 7, 1, null, '2026-01-31 10:00:00', null), (8, 'new', 8, 9, null, null, null), (9, 'new', null, 0, '2999-01-01 00:00:00', null, '2999-01-01 00:00:00')`)
-			after := told(findings(t, db, of))
+			after := listing(findings(t, db, of))
 			text, err := advice.SQL(t.Context(), db, of, 1)
 			if err != nil {
 				t.Fatal(err)

@@ -16,7 +16,7 @@ func (s *Store) claimAround(ctx context.Context, t *claimCall, n int) ([]*row, e
 	for range maxTrials {
 		rows, err := s.claim(ctx, t, n)
 		if err != nil {
-			rows = nil // they were chosen, and not claimed
+			rows = nil // the rows were chosen, but not claimed
 		}
 		s.passed.changed(rows)
 		if err == nil && len(rows) < n {
@@ -44,8 +44,8 @@ func (s *Store) claimAround(ctx context.Context, t *claimCall, n int) ([]*row, e
 	return nil, nil
 }
 
-// claimAroundIn is claimAround in the caller's transaction. That ends with the first refusal of a store; from then on
-// claims have savepoints.
+// claimAroundIn is claimAround in the caller's transaction. The first refusal that a store meets ends such a transaction;
+// from then on the store claims in savepoints.
 func (s *Store) claimAroundIn(ctx context.Context, q adopted.Querier, t *claimCall, n int) (rows []*row, err error) {
 	if s.do.TryMark == nil || !s.passed.refusing.Load() {
 		rows, err = s.claimIn(ctx, q, t, n)
@@ -57,56 +57,32 @@ func (s *Store) claimAroundIn(ctx context.Context, q adopted.Querier, t *claimCa
 	}
 	for range maxTrials {
 		found := 0
-		err = inSavepoint(ctx, q, "dibs_claims", func() error {
+		err = adopted.InSavepoint(ctx, q, "dibs_claims", func() error {
 			if rows, err = s.claimIn(ctx, q, t, n); err != nil {
-				rows = nil // they were chosen, and not claimed
+				rows = nil // the rows were chosen, but not claimed
 			}
 			return err
 		})
-		if errors.Is(err, errUndone) || !refused(err) && (err != nil || !s.mayHide(len(rows), n)) {
+		if errors.Is(err, adopted.ErrEnded) || !refused(err) && (err != nil || !s.mayHide(len(rows), n)) {
 			return rows, err
 		}
-		trialErr := inSavepoint(ctx, q, "dibs_claims", func() error {
+		trialErr := adopted.InSavepoint(ctx, q, "dibs_claims", func() error {
 			next, err := s.next(ctx, q, t, n-len(rows))
 			if err == nil {
 				found, err = s.tryToMark(ctx, q, t, next)
 			}
 			if err == nil {
-				err = errUndo
+				err = adopted.ErrUndo
 			}
 			return err
 		})
-		if found == 0 || len(rows) > 0 || !errors.Is(trialErr, errUndo) {
+		if found == 0 || len(rows) > 0 || !errors.Is(trialErr, adopted.ErrUndo) {
 			return rows, err
 		}
 		t.values["passed"] = s.passed.keys()
 	}
 	return nil, err
 }
-
-// inSavepoint runs f, and undoes what it has done if it fails.
-func inSavepoint(ctx context.Context, q adopted.Querier, name string, f func() error) error {
-	if _, err := q.ExecContext(ctx, "savepoint "+name); err != nil {
-		return err
-	}
-	err := f()
-	if err != nil {
-		if _, undo := q.ExecContext(ctx, "rollback to savepoint "+name); undo != nil {
-			return fmt.Errorf("%w: %w", errUndone, err)
-		}
-	}
-	if _, release := q.ExecContext(ctx, "release savepoint "+name); err == nil {
-		err = release
-	}
-	return err
-}
-
-// errUndo rolls a trial back.
-var errUndo = errors.New("only a trial")
-
-// errUndone is a refusal that has ended the whole transaction, as SQLite's raise(rollback) does: nothing more may be
-// done in it.
-var errUndone = errors.New("the database has ended the transaction")
 
 // passOver tries to claim the next n rows, and passes over those that are refused. It claims none.
 func (s *Store) passOver(ctx context.Context, t *claimCall, n int) (found int, err error) {
@@ -120,15 +96,15 @@ func (s *Store) passOver(ctx context.Context, t *claimCall, n int) (found int, e
 				found, err = s.tryToMark(ctx, q, t, rows)
 			}
 			if err == nil {
-				err = errUndo
+				err = adopted.ErrUndo
 			}
 			return err
 		})
-		if !errors.Is(err, errUndone) || found > 0 {
+		if !errors.Is(err, adopted.ErrEnded) || found > 0 {
 			break
 		}
 	}
-	if errors.Is(err, errUndo) || found > 0 {
+	if errors.Is(err, adopted.ErrUndo) || found > 0 {
 		err = nil
 	}
 	return found, err
@@ -163,7 +139,7 @@ func (s *Store) tryToMark(ctx context.Context, q adopted.Querier, t *claimCall, 
 	}
 	var marked []*row
 	t.values["batch"] = batch(keysOf(rows))
-	err = inSavepoint(ctx, q, "dibs_trial", func() (err error) {
+	err = adopted.InSavepoint(ctx, q, "dibs_trial", func() (err error) {
 		marked, err = run(ctx, q, s.do.TryMark, t.values, scanMarks)
 		return err
 	})
@@ -180,7 +156,7 @@ func (s *Store) tryToMark(ctx context.Context, q adopted.Querier, t *claimCall, 
 		s.passed.add("claimed", rows[0].key, err)
 		found = 1
 	}
-	if errors.Is(err, errUndone) {
+	if errors.Is(err, adopted.ErrEnded) {
 		return found, err
 	}
 	if len(rows) == 1 {

@@ -8,5 +8,5 @@ var (
 	open, claim        = adopttest.Open, adopttest.Claim
 	refuses            = adopttest.Refuses
 	findings, proposed = adopttest.Findings, adopttest.Proposed
-	found, told        = adopttest.Found, adopttest.Told
+	found, listing     = adopttest.Found, adopttest.Listing
 )

@@ -266,7 +266,7 @@ func (s *Store) settle(ctx context.Context, q adopted.Querier, all []*ended) err
 		switch {
 		case e.written && (e.effect == effectPutBack || e.effect != effectCompleted && s.plan.Dead == nil):
 			keep = append(keep, settleItem(e.lease, e))
-		case !e.written && (state == adopted.StateLoose || state == adopted.StateElsewhere && e.lease.ownQueue):
+		case !e.written && (state == adopted.StateOverruled || state == adopted.StateElsewhere && e.lease.ownQueue):
 			keep = append(keep, settleItem(e.lease, &ended{effect: effectPutBack}))
 		case e.written, state == "", state == adopted.StateEnded:
 			drop = append(drop, item{Key: sideKey(e.claim.key)})

@@ -19,7 +19,7 @@ type held struct {
 	mu     sync.Mutex
 	claims map[dibs.Lease]*claim
 	keys   map[int64]string // keys of the ids that are hashes: the newest, maxKeys at most
-	older  map[int64]string // those before them, so that no key is forgotten too early
+	older  map[int64]string // the keys of earlier ids, so that none is forgotten too early
 	limit  int              // number of claims from which put forgets old ones
 }
 

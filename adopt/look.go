@@ -111,7 +111,7 @@ func (s *Store) Queues(_ context.Context, names ...string) ([]dibs.Queue, error)
 
 // Stats counts the rows that have not ended: those that wait, those that run, and with a side
 // table the dead ones. As far as Known allows, it also counts the rows that have completed
-// lately, with their average times. A Window of 0 means that these figures are not known.
+// in the last minutes, with their average times. A Window of 0 means that these figures are not known.
 func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	var oldest sql.NullInt64
 	var now int64
@@ -168,7 +168,7 @@ func (s *Store) readJob(r *row) *dibs.RawJob {
 		if r.until.Valid {
 			job.LeaseUntil = checks.Time(time.UnixMicro(r.until.Int64))
 		}
-	case adopted.StateLoose:
+	case adopted.StateOverruled:
 		job.State, job.Worker = dibs.Waiting, ""
 	default:
 		job.State, job.Worker = dibs.State(r.state), ""

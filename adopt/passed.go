@@ -35,8 +35,8 @@ var errHidden = errors.New("the database reports no error, but the row does not 
 // passed holds the rows that are passed over.
 type passed struct {
 	mu        sync.Mutex
-	rows      map[string]*passedRow // The keys are those of the rows.
-	since     time.Time             // since when rows are passed over and none was claimed; zero: some were
+	rows      map[string]*passedRow // by the keys of the rows
+	since     time.Time             // since when rows are passed over and none is claimed; zero: claims get rows
 	nextTrial time.Time             // when rows that may be hidden are looked for again
 	refusing  atomic.Bool           // a claim in a caller's transaction was refused
 	log       *slog.Logger
@@ -68,15 +68,15 @@ func (p *passed) keys() any {
 		switch {
 		case now.Before(r.until):
 			keys = append(keys, key)
-		case now.Sub(r.until) > lastPass: // it is gone
+		case now.Sub(r.until) > lastPass: // nothing has tried the row for long: it has been deleted, or has ended
 			delete(p.rows, key)
 		}
 	}
 	return jsonArray(keys)
 }
 
-// add passes a row over for a while. what says what was refused.
-func (p *passed) add(what, key string, err error) {
+// add passes a row over for a while. change is what the table has refused, such as "claimed".
+func (p *passed) add(change, key string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, r := time.Now(), p.rows[key]
@@ -89,7 +89,7 @@ func (p *passed) add(what, key string, err error) {
 			p.rows = map[string]*passedRow{}
 		}
 		p.rows[key] = r
-	case now.Before(r.until): // somebody else has just found it
+	case now.Before(r.until): // another call has just found that it is refused
 		return
 	default:
 		r.pause = min(2*r.pause, lastPass)
@@ -105,7 +105,7 @@ func (p *passed) add(what, key string, err error) {
 	if again && r.pause == shortPass {
 		return
 	}
-	p.logger().Warn("the table refuses to have a row "+what+"; it is passed over, and tried again later",
+	p.logger().Warn("the table refuses to have a row "+change+"; it is passed over, and tried again later",
 		slog.String("key", keyName(key)), slog.String("error", err.Error()), slog.Duration("again_in", r.pause))
 }
 
@@ -126,7 +126,7 @@ func (p *passed) changed(rows []*row) {
 }
 
 // mayHide reports whether it is time to look for rows that a trigger silently keeps as they are, after a claim that
-// got less than it asked for. It puts the next time off.
+// got less than it asked for. If so, the next time for that is one hiddenPause later.
 func (s *Store) mayHide(got, n int) bool {
 	if got >= n || len(s.plan.On.Triggers) == 0 {
 		return false
@@ -151,8 +151,8 @@ func (p *passed) tryAgain() {
 // PassedRow is a row that the table refuses to have changed, and that claims or sweeps of this store pass over.
 type PassedRow struct {
 	Key   string    // the row's id, as in RawJob.Key
-	Error string    // the database's
-	Until time.Time // when it is tried again, by this machine's clock
+	Error string    // the database's error
+	Until time.Time // when the row is tried again, by this machine's clock
 }
 
 // PassedOver lists the rows that this store passes over now, in the order of their keys.
@@ -167,8 +167,8 @@ func (s *Store) PassedOver() []PassedRow {
 	return all
 }
 
-// tookAll forgets rows that were due before a claim that was sent then, took all that it could, and got none of them:
-// they are gone, or somebody else's. Those that a trigger hides may still be there.
+// tookAll forgets the rows that were due when a claim was sent that has taken all rows it could, but not these: they
+// have been deleted, or others have claimed them. Rows that a trigger hides may still be there, so it keeps those.
 func (p *passed) tookAll(sent time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

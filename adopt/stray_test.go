@@ -20,7 +20,7 @@ func stuckRows(t *testing.T, s *adopt.Store, db *sql.DB, m mapping.Mapping, fiel
 		t.Fatal(err)
 	}
 	if len(all) != 1 || all[0].Field != field || !strings.HasPrefix(all[0].Text, text) {
-		t.Errorf("stuck are %s, want %s: %s", told(all), field, text)
+		t.Errorf("stuck are %s, want %s: %s", listing(all), field, text)
 	}
 	found(t, db, advice.SeverityWarning, field, text, m)
 }
@@ -55,7 +55,7 @@ func TestStraysAreTold(t *testing.T) {
 			t.Error(err)
 		}
 		if all, err := advice.Stuck(t.Context(), s); err != nil || len(all) > 0 {
-			t.Errorf("still stuck: %s, %v", told(all), err)
+			t.Errorf("still stuck: %s, %v", listing(all), err)
 		}
 	})
 }

@@ -18,7 +18,7 @@ const (
 )
 
 // sweepIfDue sweeps before a claim if the pause since the last sweep is over. It ignores an error: rows can be claimed
-// all the same, and the worker's own sweeps report it.
+// nevertheless, and the worker's own sweeps report it.
 func (s *Store) sweepIfDue(ctx context.Context) {
 	if time.Now().UnixNano() >= s.lastSweep.Load()+s.sweepPause.Load() {
 		_, _ = s.Sweep(ctx)

@@ -191,7 +191,7 @@ func TestMillisecondsAreAFence(t *testing.T) {
 				t.Errorf("%s %s: %v", c.column, c.format, err)
 				continue
 			}
-			if text := told(findings(t, db, m)); !strings.Contains(text, "holds "+c.says) || !strings.Contains(text, "two claims of a row") {
+			if text := listing(findings(t, db, m)); !strings.Contains(text, "holds "+c.says) || !strings.Contains(text, "two claims of a row") {
 				t.Errorf("%s %s: Check does not say %q:\n%s", c.column, c.format, c.says, text)
 			}
 			held := take(t, s, 1, 1)

@@ -12,9 +12,7 @@ import (
 const statusNames = "status state stage phase"
 
 // isStatus reports whether a column's name says that it holds a status.
-func isStatus(c adopted.Column) bool {
-	return slices.ContainsFunc(words(c.Name), func(w string) bool { return slices.Contains(strings.Fields(statusNames), w) })
-}
+func isStatus(c adopted.Column) bool { return isNamed(c, statusNames) }
 
 // statuses checks the columns whose names say that they hold a status.
 // It reports columns that no condition names, and values with which no row is ever claimed.

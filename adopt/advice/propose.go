@@ -228,9 +228,8 @@ func (p *proposer) available() {
 // alsoSet is a time without a role that is set in some rows, and not in all. nil: there is none.
 func (p *proposer) alsoSet() *adopted.Column {
 	i := slices.IndexFunc(p.table.Columns, func(c adopted.Column) bool {
-		changed := slices.ContainsFunc(words(c.Name), func(w string) bool { return slices.Contains([]string{"updated", "modified", "changed", "edited"}, w) })
 		n := p.data.filled[c.Name]
-		return c.Null && !p.taken[c.Name] && !changed && p.isTime(c) && n > 0 && n < p.data.rows
+		return c.Null && !p.taken[c.Name] && !isNamed(c, "updated modified changed edited") && p.isTime(c) && n > 0 && n < p.data.rows
 	})
 	if i < 0 {
 		return nil
@@ -257,7 +256,7 @@ func (p *proposer) flag(c *adopted.Column, set bool) string {
 	switch {
 	case c.Kind == adopted.Boolean && set:
 		return p.name(c)
-	case c.Kind == adopted.Boolean && !c.Null && p.dialect.Loose && p.table.Led(c.Name):
+	case c.Kind == adopted.Boolean && !c.Null && p.dialect.Lenient && p.table.Led(c.Name):
 		return p.name(c) + " = 0" // this form lets the planner use an index
 	case c.Kind == adopted.Boolean && !c.Null:
 		return "not " + p.name(c)

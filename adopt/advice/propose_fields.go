@@ -32,12 +32,12 @@ func (p *proposer) claims() {
 	}
 	c.Set, p.m.PutBack.Set = mapping.Set{}, mapping.Set{}
 	if s := p.states; p.status != nil && len(s.fresh) > 0 && len(s.running) > 0 {
-		c.Set[p.status.Name] = p.value(p.status, s.running[0])
+		put(c.Set, p.status, s.running[0])
 		back := s.fresh[0]
 		if i := slices.IndexFunc(s.fresh, func(v string) bool { return strings.Contains(" retryable retry retrying ", " "+v+" ") }); i >= 0 {
 			back = s.fresh[i]
 		}
-		p.m.PutBack.Set[p.status.Name] = p.value(p.status, back)
+		put(p.m.PutBack.Set, p.status, back)
 		if len(s.running) > 1 {
 			p.unsure("claim.set", "%s is set to %q; other values of running rows are %s", p.status.Name, s.running[0], list(s.running[1:]))
 		}
@@ -45,12 +45,9 @@ func (p *proposer) claims() {
 			p.unsure("put_back.set", "%s is set to %q; the values of waiting rows are %s", p.status.Name, back, list(s.fresh))
 		}
 	}
-	if p.processing != nil {
-		c.Set[p.processing.Name], p.m.PutBack.Set[p.processing.Name] = p.boolValue(p.processing, true), p.boolValue(p.processing, false)
-	}
-	if p.attemptEnd != nil {
-		p.m.PutBack.Set[p.attemptEnd.Name] = "$now"
-	}
+	put(c.Set, p.processing, true)
+	put(p.m.PutBack.Set, p.processing, false)
+	put(p.m.PutBack.Set, p.attemptEnd, "$now")
 	p.m.Lease = time.Minute
 	if p.started == nil && p.timeout == nil || p.m.Available == "" {
 		p.m.SideTable = true
@@ -62,20 +59,19 @@ func (p *proposer) claims() {
 	p.unsure("lease", "not known: how long the rows of a killed worker stay claimed; other workers extend their claims. Use the time after which other programs take such rows again, if they do")
 }
 
-// value writes a status in the type of its column.
-func (p *proposer) value(c *adopted.Column, v string) any {
-	if c.Kind == adopted.Integer {
-		return int(adopted.Atoi(v))
+// put sets a column, if there is one, to a value, which it writes in the type of the column.
+func put(to mapping.Set, c *adopted.Column, value any) {
+	if c == nil {
+		return
 	}
-	return v
-}
-
-// boolValue writes a flag in the type of its column.
-func (p *proposer) boolValue(c *adopted.Column, v bool) any {
-	if c.Kind == adopted.Boolean {
-		return v
+	text, isText := value.(string)
+	switch {
+	case isText && c.Kind == adopted.Integer && !strings.HasPrefix(text, "$"):
+		value = int(adopted.Atoi(text))
+	case !isText && c.Kind != adopted.Boolean:
+		value = map[any]int{true: 1, false: 0}[value]
 	}
-	return map[bool]int{true: 1, false: 0}[v]
+	to[c.Name] = value
 }
 
 func (p *proposer) order() {
@@ -108,15 +104,14 @@ func (p *proposer) order() {
 func (p *proposer) otherFields() {
 	if p.kind != nil {
 		p.m.Kind = p.kind.Name
-		if w := words(p.kind.Name); slices.Contains(w, "kind") || slices.Contains(w, "type") {
+		if isNamed(*p.kind, "kind type") {
 			p.why("kind", "%s by its name says what kind of work a row is", p.kind.Name)
 		} else {
 			p.unsure("kind", "only its name suggests that %s says what kind of work a row is: remove it unless each of its values has a handler", p.kind.Name)
 		}
 	}
 	for _, c := range p.table.Columns {
-		w := words(c.Name)
-		if values := p.data.values[c.Name]; len(values) > 1 && !p.taken[c.Name] && (slices.Contains(w, "queue") || slices.Contains(w, "channel") || slices.Contains(w, "topic")) {
+		if values := p.data.values[c.Name]; len(values) > 1 && !p.taken[c.Name] && isNamed(c, "queue channel topic") {
 			p.taken[c.Name] = true
 			p.unsure("where", "not known: the table may hold several queues, since %s is one of %s. For one of them, write where: %s", c.Name, list(values), p.equals(&c, values[:1]))
 		}
@@ -124,7 +119,7 @@ func (p *proposer) otherFields() {
 	p.payload()
 }
 
-const payloadNames = " payload body data args kwargs arguments parameters params request message document content input command json handler "
+const payloadNames = "payload body data args kwargs arguments parameters params request message document content input command json handler"
 
 func (p *proposer) payload() {
 	var one []adopted.Column
@@ -132,8 +127,7 @@ func (p *proposer) payload() {
 		if p.taken[c.Name] {
 			continue
 		}
-		named := slices.ContainsFunc(words(c.Name), func(w string) bool { return strings.Contains(payloadNames, " "+w+" ") })
-		if c.Kind == adopted.Document || named && (c.Kind == adopted.Text || c.Kind == adopted.Blob || c.Kind == adopted.Other) {
+		if c.Kind == adopted.Document || isNamed(c, payloadNames) && (c.Kind == adopted.Text || c.Kind == adopted.Blob || c.Kind == adopted.Other) {
 			one = append(one, c)
 		}
 	}

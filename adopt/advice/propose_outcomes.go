@@ -11,29 +11,21 @@ import (
 // outcomes proposes what each outcome sets.
 func (p *proposer) outcomes() {
 	completed, s := mapping.Set{}, p.states
-	if p.attemptEnd != nil {
-		completed[p.attemptEnd.Name] = "$now"
-	}
-	if p.finished != nil {
-		completed[p.finished.Name] = "$now"
-		if p.formatless(*p.finished) {
-			p.unsure("completed", "%s would get the time in another format than its rows have: one holds %.40q", p.finished.Name, p.data.sample[p.finished.Name])
-		}
+	put(completed, p.attemptEnd, "$now")
+	put(completed, p.finished, "$now")
+	if p.finished != nil && p.formatless(*p.finished) {
+		p.unsure("completed", "%s would get the time in another format than its rows have: one holds %.40q", p.finished.Name, p.data.sample[p.finished.Name])
 	}
 	if p.status != nil && len(s.done) == 0 && len(s.fresh) > 0 && (p.finished == nil || p.byStatus()) && p.status.Kind != adopted.Integer {
 		s.done = []string{p.likelyDone()}
 	}
-	if p.status != nil && len(s.done) > 0 {
-		completed[p.status.Name] = p.value(p.status, s.done[0])
+	if len(s.done) > 0 {
+		put(completed, p.status, s.done[0])
 	}
-	if p.success != nil {
-		completed[p.success.Name] = p.boolValue(p.success, true)
-	}
-	if p.processed != nil {
-		completed[p.processed.Name] = p.boolValue(p.processed, true)
-	}
-	if p.result != nil && len(completed) > 0 {
-		completed[p.result.Name] = "$result"
+	put(completed, p.success, true)
+	put(completed, p.processed, true)
+	if len(completed) > 0 {
+		put(completed, p.result, "$result")
 	}
 	p.m.Completed = mapping.Change{Set: completed}
 	switch {
@@ -84,7 +76,8 @@ func (p *proposer) failures() {
 	sign := "" // column that tells such a row from a completed one
 	switch {
 	case p.status != nil && len(s.failed) > 0:
-		dead[p.status.Name], sign = p.value(p.status, s.failed[0]), p.status.Name
+		put(dead, p.status, s.failed[0])
+		sign = p.status.Name
 	case p.status != nil && len(s.all()) > 0:
 	case p.success != nil:
 		sign = p.success.Name
@@ -94,36 +87,29 @@ func (p *proposer) failures() {
 		sign = p.errorText.Name
 	}
 	if e := p.errorText; e != nil {
-		dead[e.Name] = "$error"
-		if w := words(e.Name); !p.m.SideTable && (slices.Contains(w, "error") || slices.Contains(w, "exception") || slices.Contains(w, "failure")) {
-			p.m.PutBack.Set[e.Name] = "$error"
+		put(dead, e, "$error")
+		if !p.m.SideTable && isNamed(*e, "error exception failure") {
+			put(p.m.PutBack.Set, e, "$error")
 		}
 	}
 	if sign == "" {
 		p.noDead()
 		return
 	}
-	if p.success != nil {
-		dead[p.success.Name] = p.boolValue(p.success, false)
-	}
-	if p.processed != nil {
-		dead[p.processed.Name] = p.boolValue(p.processed, true)
-	}
+	put(dead, p.success, false)
+	put(dead, p.processed, true)
 	p.setEnd(dead, first(s.failed))
-	if p.failed != nil {
-		dead[p.failed.Name] = "$now"
-	}
+	put(dead, p.failed, "$now")
 	p.m.Dead = &mapping.Change{Set: dead}
 	p.why("dead", "%s tells such a row from completed ones", sign)
 	if s.guessed && p.status != nil {
 		p.unsure("dead", "only the order of the numbers suggests that %s of %s means that a row has failed", s.failed[0], p.status.Name)
 	}
 	if len(s.cancelled) > 0 {
-		cancelled := mapping.Set{p.status.Name: p.value(p.status, s.cancelled[0])}
+		cancelled := mapping.Set{}
+		put(cancelled, p.status, s.cancelled[0])
 		p.setEnd(cancelled, s.cancelled[0])
-		if p.cancelled != nil {
-			cancelled[p.cancelled.Name] = "$now"
-		}
+		put(cancelled, p.cancelled, "$now")
 		p.m.Cancelled = &mapping.Change{Set: cancelled}
 	}
 }
@@ -144,18 +130,16 @@ func (p *proposer) noDead() {
 // setEnd sets the columns that say when a row ended, unless rows with this status have no
 // such time: a failure does not set the time of sending.
 func (p *proposer) setEnd(to mapping.Set, value string) {
-	if p.attemptEnd != nil {
-		to[p.attemptEnd.Name] = "$now"
-	}
+	put(to, p.attemptEnd, "$now")
 	if p.finished == nil {
 		return
 	}
 	needed := p.m.Unfinished == p.isNull(p.finished)
-	never := slices.Contains(words(p.finished.Name), "sent") || slices.ContainsFunc(p.tallies, func(t tally) bool {
+	never := isNamed(*p.finished, "sent") || slices.ContainsFunc(p.tallies, func(t tally) bool {
 		return !t.null && t.value == value && t.rows > 0 && t.ended == 0
 	})
 	if needed || !never {
-		to[p.finished.Name] = "$now"
+		put(to, p.finished, "$now")
 	}
 }
 

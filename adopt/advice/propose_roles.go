@@ -73,7 +73,7 @@ func (p *proposer) roles() {
 		return func(c adopted.Column) bool { return f(c) && !p.formatless(c) }
 	}
 	texts := func(c adopted.Column) bool {
-		return c.Kind == adopted.Text || c.Kind == adopted.Other && p.dialect.Loose
+		return c.Kind == adopted.Text || c.Kind == adopted.Other && p.dialect.Lenient
 	}
 	numbers := func(c adopted.Column) bool { return c.Kind == adopted.Integer || c.Kind == adopted.Number }
 	tokens := func(c adopted.Column) bool {
@@ -156,7 +156,7 @@ func (p *proposer) isTime(c adopted.Column) bool {
 			last = w[len(w)-1]
 		}
 		named := strings.Contains(" at on time date ts until after utc gmt ms timestamp start end started ended finished created updated since ", " "+last+" ")
-		return named && (c.Kind == adopted.Integer || p.dialect.Loose)
+		return named && (c.Kind == adopted.Integer || p.dialect.Lenient)
 	}
 	return false
 }
@@ -165,7 +165,7 @@ func (p *proposer) isTime(c adopted.Column) bool {
 // date without a time of day.
 func (p *proposer) formatless(c adopted.Column) bool {
 	sample := p.data.sample[c.Name]
-	if c.Kind == adopted.Instant || c.Kind == adopted.Integer || sample == "" || !p.dialect.Loose {
+	if c.Kind == adopted.Instant || c.Kind == adopted.Integer || sample == "" || !p.dialect.Lenient {
 		return false
 	}
 	_, fits := p.database.timesOf(c, sample)

@@ -3,6 +3,7 @@ package advice
 import (
 	"context"
 	"database/sql"
+	"errors"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
@@ -73,21 +74,20 @@ func rolledBack(ctx context.Context, db *sql.DB, p *subject, f func(*trial) erro
 	return f(&trial{p, tx, adopt.Within(p.Plan, tx)})
 }
 
-// undone calls f and undoes what it has done. If a trigger has ended the whole transaction, as SQLite's raise(rollback)
-// does, the error says so: whatever came after it would be kept.
+// undone calls f and undoes what it has done. If a trigger has ended the whole transaction, the error says so.
 func (t *trial) undone(ctx context.Context, f func() error) error {
-	if _, err := t.ExecContext(ctx, "savepoint dibs_undone"); err != nil {
-		return err
-	}
-	err := f()
-	if _, ended := t.ExecContext(ctx, "rollback to savepoint dibs_undone"); ended != nil {
-		if err == nil {
-			return ended
+	var refused error
+	err := adopted.InSavepoint(ctx, t, "dibs_undone", func() error {
+		if refused = f(); refused == nil {
+			return adopted.ErrUndo
 		}
-		return adopted.Invalid("claim", "%s refuses a claim of a row, and ends the whole transaction: %v; see the table's triggers", t.Dialect.Title, err)
-	}
-	if _, released := t.ExecContext(ctx, "release savepoint dibs_undone"); err == nil {
-		err = released
+		return refused
+	})
+	switch {
+	case errors.Is(err, adopted.ErrEnded) && refused != nil:
+		return adopted.Invalid("claim", "%s refuses a claim of a row, and ends the whole transaction: %v; see the table's triggers", t.Dialect.Title, refused)
+	case errors.Is(err, adopted.ErrUndo) && !errors.Is(err, adopted.ErrEnded):
+		return nil
 	}
 	return err
 }

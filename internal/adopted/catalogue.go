@@ -40,7 +40,7 @@ type Column struct {
 	equals    string // PostgreSQL: operator for equality, if an extension defines it
 	Kind      kind
 	Null      bool          // whether the column may hold null
-	Loose     bool          // SQLite: the column may hold null although it is in the primary key
+	NullInKey bool          // SQLite: the column may hold null although it is in the primary key
 	Def       string        // default, as SQL; empty: there is none
 	Length    int           // most characters; 0: no limit
 	step      time.Duration // PostgreSQL: unit to which times are rounded; 0: microseconds

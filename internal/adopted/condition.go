@@ -65,7 +65,7 @@ func (p *Plan) setTexts() {
 
 // checkNames refuses quoted names of no column: SQLite takes them for strings.
 func (p *Plan) checkNames(c *Condition) error {
-	if !p.Dialect.Loose || c.Has("select") {
+	if !p.Dialect.Lenient || c.Has("select") {
 		return nil
 	}
 	for i, t := range c.tokens {
@@ -312,7 +312,7 @@ func (p *Plan) columnOf(t token) (Column, bool) {
 		return Column{}, false
 	}
 	i := slices.IndexFunc(p.On.Columns, func(c Column) bool {
-		return c.Name == t.text || strings.EqualFold(c.Name, t.text) && (t.kind == word || p.Dialect.Loose)
+		return c.Name == t.text || strings.EqualFold(c.Name, t.text) && (t.kind == word || p.Dialect.Lenient)
 	})
 	if i < 0 {
 		return Column{}, false

@@ -60,7 +60,7 @@ type forms struct {
 	RowLocks     bool // transactions lock single rows, and claims can skip locked rows
 	qualifies    bool // names without a schema depend on a search path
 	escapes      bool // strings can contain escapes; E'…' and $$…$$ are strings
-	Loose        bool // a quoted name of no column is a string; names match in any case; columns accept values of any type
+	Lenient      bool // a quoted name of no column is a string; names match in any case; columns accept values of any type
 }
 
 // Qualified writes a statement so that its names do not depend on the session's search path.
@@ -204,6 +204,23 @@ func InTx(ctx context.Context, d Dialect, db *sql.DB, f func(Querier) error) err
 	}
 	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // database/sql has rolled back because the context ended
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return err
+}
+
+// InSavepoint runs f, and undoes what it has done if it fails. The error Is ErrEnded if the whole transaction has ended.
+func InSavepoint(ctx context.Context, q Querier, name string, f func() error) error {
+	if _, err := q.ExecContext(ctx, "savepoint "+name); err != nil {
+		return err
+	}
+	err := f()
+	if err != nil {
+		if _, undo := q.ExecContext(ctx, "rollback to savepoint "+name); undo != nil {
+			return fmt.Errorf("%w: %w", ErrEnded, err)
+		}
+	}
+	if _, release := q.ExecContext(ctx, "release savepoint "+name); err == nil {
+		err = release
 	}
 	return err
 }

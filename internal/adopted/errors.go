@@ -123,6 +123,13 @@ func Forbidden(err error) bool {
 
 var errTooLong = errors.New("it took too long")
 
+// ErrUndo is the error with which a trial has InTx or InSavepoint undo it.
+var ErrUndo = errors.New("only a trial")
+
+// ErrEnded is a refusal that has ended the whole transaction, as SQLite's raise(rollback) does: whatever is done after it
+// is kept.
+var ErrEnded = errors.New("the database has ended the transaction")
+
 // TooLong reports whether Peek ended a statement because it took too long.
 func TooLong(err error) bool {
 	var pg sqlState

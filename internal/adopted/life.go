@@ -28,7 +28,7 @@ type stage struct {
 	field   string // field of the mapping, for the error
 	rows    string // query that returns the changed rows
 	bad     string // condition that must not be true
-	allRows bool   // it is an error only if the condition is true of every row: in some the attempts may be used up
+	allRows bool   // the error is reported only if the condition is true of every row: the attempts of some may be used up
 	why     string // text of the error
 }
 

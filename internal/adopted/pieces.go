@@ -286,7 +286,7 @@ func (p piece) payload() string {
 const (
 	StateEnded     = "ended"     // completed, dead or cancelled
 	StateElsewhere = "elsewhere" // the row is in another queue
-	StateLoose     = "loose"     // the side table has a lease, but another program has put the row back
+	StateOverruled = "overruled" // the side table has a lease, but another program has put the row back
 )
 
 // MostBeside is MostAttempts for the row whose key is doc, a JSON array of the side table.
@@ -297,11 +297,11 @@ func (p piece) MostBeside(doc string) string {
 	return "(select " + p.MostAttempts() + " from " + p.Table + " t where " + p.KeyOfSide(doc) + ")"
 }
 
-// State is SQL for the state of a row: waiting, running, dead (in the side table), StateEnded, StateElsewhere or StateLoose.
+// State is SQL for the state of a row: waiting, running, dead (in the side table), StateEnded, StateElsewhere or StateOverruled.
 func (p piece) State() string {
 	dead, void := "", ""
 	if p.SideTable && p.Marked() {
-		void = " when (" + p.worked + ") is not true and " + p.taken() + " then '" + StateLoose + "'"
+		void = " when (" + p.worked + ") is not true and " + p.taken() + " then '" + StateOverruled + "'"
 	}
 	if p.SideTable {
 		dead = " when " + p.DeadBeside() + " then 'dead'"

@@ -278,7 +278,7 @@ func (p *Plan) setConditions() {
 	}
 	p.ready = and(p.Where, p.Unfinished, p.Available, timeCome)
 	for _, k := range p.Keys {
-		if k.Loose { // every claim could choose a row without an id, but no statement could identify it
+		if k.NullInKey { // every claim could choose a row without an id, but no statement could identify it
 			p.ready += " and " + k.SQL() + " is not null"
 		}
 	}

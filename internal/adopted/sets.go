@@ -236,7 +236,7 @@ func (t *Timed) from(secs string) string {
 	return fmt.Sprintf("case when %s > 0 then %s else %s end", d, t.After(fmt.Sprintf("%s + %g", d, t.Grain.Seconds())), t.down)
 }
 
-// ReleasesCount reports whether an attempt that is released or snoozed counts all the same: without
+// ReleasesCount reports whether an attempt that is released or snoozed counts, too: without
 // a token or a side table the number of attempts never goes down.
 func ReleasesCount(m mapping.Mapping) bool { return m.Claim.Token == "" && !m.SideTable }
 

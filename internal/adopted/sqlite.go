@@ -29,7 +29,7 @@ var SQLite = Dialect{database: sqliteDatabase{}, forms: forms{
 	among:     "(%[2]s is null or %[1]s in (select value from json_each(%[2]s)))",
 	tokens:    map[kind]string{Blob: "unhex(%s)", Text: "%s", Other: "%s"},
 	Tables:    sqliteTables, alike: sqliteAlike,
-	Loose: true,
+	Lenient: true,
 }}
 
 const sqliteTables = `
@@ -69,11 +69,11 @@ func (sqliteDatabase) lookUp(ctx context.Context, q Querier, schema, name string
 		t.Columns = append(t.Columns, Column{
 			Name: c[0], Decl: c[1], Kind: sqliteKind(c[1]), Null: c[2] == "0" && !pk, Def: c[3],
 			Generated: made, computed: made,
-			Loose: pk && c[2] == "0" && !Yes(found[0][2]),
+			NullInKey: pk && c[2] == "0" && !Yes(found[0][2]),
 		})
 	}
 	if c, ok := t.Column(strings.Join(key, "\x1f")); ok && strings.EqualFold(c.Decl, "integer") {
-		t.Columns[slices.Index(t.Columns, c)].Loose = false // the rowid is never null
+		t.Columns[slices.Index(t.Columns, c)].NullInKey = false // the rowid is never null
 	}
 	indexes, err := QueryAll(ctx, q, `
 		select l.name, coalesce(s.sql, ''), l."unique", l.partial,

@@ -154,7 +154,7 @@ func Found(t *testing.T, db *sql.DB, s advice.Severity, field, text string, mapp
 			return
 		}
 	}
-	t.Errorf("no %s about %s: %s in\n%s", s, field, text, Told(all))
+	t.Errorf("no %s about %s: %s in\n%s", s, field, text, Listing(all))
 }
 
 // NotFound asserts that nothing like it is found.
@@ -167,8 +167,8 @@ func NotFound(t *testing.T, db *sql.DB, field, text string, mappings ...mapping.
 	}
 }
 
-// Told writes findings, a line each.
-func Told(all []advice.Finding) string {
+// Listing writes findings, a line each.
+func Listing(all []advice.Finding) string {
 	var b strings.Builder
 	for _, f := range all {
 		b.WriteString("  " + string(f.Severity) + " " + f.Queue + " " + f.Field + ": " + f.Text + " (" + f.Advice + ")\n")
