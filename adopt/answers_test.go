@@ -2,13 +2,19 @@ package adopt_test
 
 import (
 	"database/sql"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/golden"
@@ -117,4 +123,75 @@ func TestAnswersAboutMappings(t *testing.T) {
 		}
 		answers(t, "orders", pg, parts...)
 	})
+}
+
+// Rows that no claim takes: by conditions that are null or false for them, dead in the side table, without an id.
+func TestAnswersAboutRowsThatNobodyTakes(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		exec(t, db, "insert into orders (id, status, amount) values (4, 'odd', 4), (5, 'new', null)")
+		m.Unfinished, m.Available, m.PutBack.Set["status"] = "amount > 0 and ended_at is null", "nullif(status, 'odd') = 'new'", "new"
+		conditions := listing(findings(t, db, m))
+
+		m.SideTable, m.Claim, m.Available, m.PutBack = true, mapping.Claim{}, "", mapping.Change{}
+		s := open(t, db, m)
+		job := claim(t, s, 1)[0]
+		if err := s.Finish(t.Context(), []dibs.Outcome{{ID: job.ID, Token: job.Token, Ending: dibs.EndDead, Error: "an error"}}); err != nil {
+			t.Fatal(err)
+		}
+		dead := listing(findings(t, db, m))
+
+		m.Table, m.ID, m.Order, m.Unfinished, m.Completed.Set = "parcels", mapping.Columns{"code"}, nil, "done = 0", mapping.Set{"done": 1}
+		exec(t, db, "create table parcels (code varchar(20) primary key, done int not null default 0)")
+		exec(t, db, "insert into parcels (code) values ('a')")
+		if !pg { // a primary key of SQLite may be null
+			exec(t, db, "insert into parcels (code) values (null)")
+		}
+		answers(t, "nobody", pg, "conditions:", conditions, "dead in the side table:", dead, "without an id:", listing(findings(t, db, m)))
+	})
+}
+
+// A sentence that is added to the tables of findings must stand in a file of testdata/answers, too.
+func TestEveryFindingHasAnAnswer(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/answers/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := ""
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += string(text)
+	}
+	source, err := parser.ParseFile(token.NewFileSet(), "advice/findings.go", nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gap, sentences := regexp.MustCompile(`\{n\}|%(\[\d\])?[a-z]`), 0 // what a value replaces
+	ast.Inspect(source, func(n ast.Node) bool {
+		if _, imports := n.(*ast.ImportSpec); imports {
+			return false
+		}
+		lit, ok := n.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING || len(lit.Value) < 40 {
+			return true
+		}
+		sentences++
+		text, err := strconv.Unquote(lit.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range gap.Split(text, -1) {
+			if !strings.Contains(all, part) {
+				t.Errorf("no file of testdata/answers has %q: add a case that meets its conditions", part)
+			}
+		}
+		return true
+	})
+	if sentences < 40 {
+		t.Errorf("only %d sentences were found", sentences)
+	}
 }

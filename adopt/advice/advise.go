@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,18 +46,11 @@ func (p *subject) advise() advice {
 		open = ""
 	}
 	a.claimIndex = p.index("open", keys, open)
-	if !p.SideTable && p.Ends() {
-		for _, t := range []*adopted.Timed{p.Started, p.Timeout} {
-			if t != nil {
-				a.endColumn = t.Name
-			}
-		}
+	if end := p.ending(); end != nil && !p.SideTable {
+		a.endColumn = end.Name
 	}
 	if busy := p.runningColumns(); len(busy) > 0 && open != "" {
-		running := where["running"]
-		if running == "" {
-			running = "not (" + where["available"] + ")"
-		}
+		running := cmp.Or(where["running"], "not ("+where["available"]+")")
 		a.runningIndex = p.index("running", busy, conjunction(open, running))
 	}
 	if p.database.pageRoom != "" && p.inPlace(lead, predicate) {
@@ -77,15 +71,12 @@ func conjunction(conds ...string) string {
 }
 
 // runningColumns lists the columns by which sweeps and groups search the running rows.
-func (p *subject) runningColumns() []string {
-	var all []string
-	switch {
-	case p.SideTable:
+func (p *subject) runningColumns() (all []string) {
+	if p.SideTable {
 		return nil // the side table shows which rows run
-	case p.Timeout != nil:
-		all = append(all, adopted.Quote(p.Timeout.Name))
-	case p.Started != nil:
-		all = append(all, adopted.Quote(p.Started.Name))
+	}
+	if end := p.ending(); end != nil {
+		all = append(all, adopted.Quote(end.Name))
 	}
 	if p.Mapping.Group.Column != "" {
 		all = append(all, adopted.Quote(p.GroupColumn.Name))

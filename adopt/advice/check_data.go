@@ -110,11 +110,7 @@ func list(values []string) string {
 	if len(values) > 10 {
 		values, more = values[:10], " and others"
 	}
-	quoted := make([]string, len(values))
-	for i, v := range values {
-		quoted[i] = fmt.Sprintf("%.40q", v)
-	}
-	return strings.Join(quoted, ", ") + more
+	return adopted.Joined(values, ", ", func(_ int, v string) string { return fmt.Sprintf("%.40q", v) }) + more
 }
 
 // fitting is SQL for the name of the first time format that a column's value has. It

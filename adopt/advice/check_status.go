@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
@@ -55,20 +54,13 @@ func (c *checker) takenUnseen(ctx context.Context, col adopted.Column) error {
 // them are never claimed.
 func (c *checker) neverTaken(ctx context.Context, col adopted.Column) error {
 	p := c.p
-	where := "((" + p.Unfinished + ") is not true)"
-	if p.Where != "" {
-		where += " and (" + p.Where + ")"
-	}
-	var known []string
-	for _, v := range append(c.comparedValues()[col.Name], c.writtenValues()[col.Name]...) {
-		lit, err := p.Dialect.Literal(v.text)
-		if err != nil {
-			return err
-		}
-		known = append(known, lit)
-	}
-	if v := col.SQL(); len(known) > 0 {
-		where += " and (" + v + " is null or not (" + p.Dialect.AsText(v) + " in (" + strings.Join(known, ", ") + ")))"
+	where := p.Ended()
+	if known := append(c.comparedValues()[col.Name], c.writtenValues()[col.Name]...); len(known) > 0 {
+		all := adopted.Joined(known, ", ", func(_ int, v value) string {
+			lit, _ := p.Dialect.Literal(v.text) // no error: every string has a literal
+			return lit
+		})
+		where += " and (" + col.SQL() + " is null or not (" + p.Dialect.AsText(col.SQL()) + " in (" + all + ")))"
 	}
 	have, ok, err := c.tallies(ctx, col, where, checkRows)
 	if err != nil || !ok || len(have) == 0 {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
@@ -28,16 +28,13 @@ func (c *checker) refused(ctx context.Context, t *trial) error {
 	if err != nil && !adopted.Refused(err) || len(rows) == 0 {
 		return exceptRefused(err)
 	}
-	names := make([]string, min(3, len(rows)))
-	for i := range names {
-		names[i] = rows[i].Key
-	}
+	names := adopted.Joined(rows[:min(3, len(rows))], ", ", func(_ int, r adopt.PassedRow) string { return r.Key })
 	severity := SeverityWarning
 	if claimed == 0 {
 		severity = SeverityError
 	}
 	c.report(severity, "claim",
-		fmt.Sprintf("%s refuses a claim of %d of the next %d rows (%s): %s", t.Dialect.Title, len(rows), len(rows)+claimed, strings.Join(names, ", "), rows[0].Error),
+		fmt.Sprintf("%s refuses a claim of %d of the next %d rows (%s): %s", t.Dialect.Title, len(rows), len(rows)+claimed, names, rows[0].Error),
 		"they are passed over, and tried again after pauses that grow; see the table's constraints and triggers, or change the rows")
 	return nil
 }
@@ -60,13 +57,12 @@ func (c *checker) attempts(ctx context.Context, t *trial) error {
 		most, limit = fmt.Sprint(manyAttempts), "max_attempts gives no limit"
 	}
 	set := func(value string) error {
-		keys := make([]string, len(p.Keys))
-		for i, k := range p.Keys {
-			keys[i] = adopted.Quote(k.Name)
+		keys := func(before string) string {
+			return adopted.Joined(p.Keys, ", ", func(_ int, k adopted.Column) string { return before + adopted.Quote(k.Name) })
 		}
 		return t.undone(ctx, func() error {
-			_, err := t.ExecContext(ctx, t.Dialect.Qualified(fmt.Sprintf("update %s as t set %s = %s where (%s) in (select t.%s from %s t where %s limit 100)",
-				p.Table, name, value, strings.Join(keys, ", "), strings.Join(keys, ", t."), p.Table, p.Waiting())))
+			_, err := t.ExecContext(ctx, t.Dialect.Qualified(fmt.Sprintf("update %s as t set %s = %s where (%s) in (select %s from %s t where %s limit 100)",
+				p.Table, name, value, keys(""), keys("t."), p.Table, p.Waiting())))
 			return err
 		})
 	}

@@ -83,10 +83,7 @@ func (p *subject) inRow() bool { return !p.SideTable && !p.LockOnly() }
 
 // fence has a row for each way in which dibs tells the claims of a row apart.
 func (p *subject) fence() []rule {
-	names := make([]string, len(p.Fence))
-	for i, c := range p.Fence {
-		names[i] = c.Name
-	}
+	names := adopted.Joined(p.Fence, ", ", func(_ int, c adopted.Column) string { return c.Name })
 	others, worker := ", and would take the same rows", ""
 	if p.Marked() {
 		others = ", but do see what a claim sets"
@@ -101,7 +98,7 @@ func (p *subject) fence() []rule {
 		safety(p.SideTable, "fenced by a token in the side table %s (degree \"side table\"): a stale worker changes nothing. Programs that take rows by the table's own columns do not see these leases%s", p.Side(), others),
 		safety(p.LockOnly(), "a claim lasts as long as a transaction (degree \"transaction\"): only a row lock holds it, and neither workers nor the claim command can be used. Name columns that a claim may write, or set side_table"),
 		safety(p.inRow() && !values, "fenced by the token in %s (degree \"token\"): a stale worker changes nothing", p.Claim.Token),
-		safety(values, "fenced by the exact values of %s (degree \"exact values\"): a worker whose claim has ended changes nothing, unless a later claim of the row wrote the same values", strings.Join(names, ", ")),
+		safety(values, "fenced by the exact values of %s (degree \"exact values\"): a worker whose claim has ended changes nothing, unless a later claim of the row wrote the same values", names),
 		safety(values && p.Claim.Attempts != "", "two claims of a row look alike only if somebody sets %s back, which each claim counts up", p.Claim.Attempts),
 		safety(byTime && fine, "two claims of a row%s look alike only if both are made within one unit of %s, which holds %s", worker, started.Name, started.Steps()),
 		safety(byTime && !fine, "%s holds %s: two claims of a row%s within one of these look alike. A token column would tell them apart", started.Name, started.Steps(), worker),

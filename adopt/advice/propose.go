@@ -239,16 +239,16 @@ func (p *proposer) alsoSet() *adopted.Column {
 
 // equals writes a condition that a column has one of the values.
 func (p *proposer) equals(c *adopted.Column, values []string) string {
-	lits := make([]string, len(values))
-	for i, v := range values {
-		if lits[i] = v; c.Kind != adopted.Integer {
-			lits[i], _ = p.dialect.Literal(v) // no error: every string has a literal
+	all := adopted.Joined(values, ", ", func(_ int, v string) string {
+		if c.Kind != adopted.Integer {
+			v, _ = p.dialect.Literal(v) // no error: every string has a literal
 		}
+		return v
+	})
+	if len(values) == 1 {
+		return p.name(c) + " = " + all
 	}
-	if len(lits) == 1 {
-		return p.name(c) + " = " + lits[0]
-	}
-	return p.name(c) + " in (" + strings.Join(lits, ", ") + ")"
+	return p.name(c) + " in (" + all + ")"
 }
 
 // flag writes a condition that a flag is set, or is not.

@@ -85,9 +85,5 @@ func parameters(s *adopted.Statement, mark string) string {
 	if len(s.Params) == 0 {
 		return "no parameters"
 	}
-	parts := make([]string, len(s.Params))
-	for i, name := range s.Params {
-		parts[i] = fmt.Sprintf("%s%d: %s", mark, i+1, name)
-	}
-	return strings.Join(parts, ", ")
+	return adopted.Joined(s.Params, ", ", func(i int, name string) string { return fmt.Sprintf("%s%d: %s", mark, i+1, name) })
 }

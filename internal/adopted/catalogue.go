@@ -88,7 +88,7 @@ func (t *Table) Column(name string) (Column, bool) {
 
 // names lists the columns for error messages.
 func (t *Table) names() string {
-	return joined(t.Columns, ", ", func(_ int, c Column) string { return c.Name })
+	return Joined(t.Columns, ", ", func(_ int, c Column) string { return c.Name })
 }
 
 // Keyed reports whether a unique index allows only one row for each combination of values in the columns.

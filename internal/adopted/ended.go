@@ -46,9 +46,14 @@ func (p *Plan) EndedDead() string {
 	if len(marks) == 0 {
 		return ""
 	}
-	marks = append(marks, "("+p.Unfinished+") is not true")
+	return strings.Join(append(marks, p.Ended()), " and ")
+}
+
+// Ended is a condition for rows of this queue that have ended.
+func (p *Plan) Ended() string {
+	ended := "(" + p.Unfinished + ") is not true"
 	if p.Where != "" {
-		marks = append(marks, "("+p.Where+")")
+		ended += " and (" + p.Where + ")"
 	}
-	return strings.Join(marks, " and ")
+	return ended
 }

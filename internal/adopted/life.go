@@ -63,7 +63,7 @@ func (p *Plan) checkNamed() error {
 		slices.ContainsFunc(claims, func(a Assignment) bool { return looks(a.To) }) {
 		return nil
 	}
-	names := joined(claims, ", ", func(_ int, a Assignment) string { return a.To.Name })
+	names := Joined(claims, ", ", func(_ int, a Assignment) string { return a.To.Name })
 	return Invalid("claim", "writes %s, and \"available\" looks at none of these: a row would be claimed for ever; write in claim.set a column that \"available\" looks at",
 		names)
 }
@@ -148,7 +148,7 @@ func newLife(p *Plan) (*life, bool) {
 
 // columns lists the needed columns, each after a prefix such as "t.".
 func (l *life) columns(prefix string) string {
-	return joined(l.cols, ", ", func(_ int, c Column) string { return prefix + Quote(c.Name) })
+	return Joined(l.cols, ", ", func(_ int, c Column) string { return prefix + Quote(c.Name) })
 }
 
 // after is a query that returns rows as the assignments change them.

@@ -9,8 +9,8 @@ import (
 
 // The methods of piece fill in the templates of sql/.
 
-// joined writes each value, with a separator between them.
-func joined[T any](all []T, separator string, write func(i int, v T) string) string {
+// Joined writes each value, with a separator between them.
+func Joined[T any](all []T, separator string, write func(i int, v T) string) string {
 	parts := make([]string, len(all))
 	for i, v := range all {
 		parts[i] = write(i, v)
@@ -20,7 +20,7 @@ func joined[T any](all []T, separator string, write func(i int, v T) string) str
 
 // numberedAs lists one column name for each value: the prefix and a number.
 func numberedAs[T any](all []T, prefix string) string {
-	return joined(all, ", ", func(i int, _ T) string { return fmt.Sprint(prefix, i) })
+	return Joined(all, ", ", func(i int, _ T) string { return fmt.Sprint(prefix, i) })
 }
 
 // At selects columns that identify a row within one statement: its place in the table if the
@@ -29,7 +29,7 @@ func (p piece) At() string {
 	if p.byPlace() {
 		return "t.ctid as dibs_at"
 	}
-	return joined(p.Keys, ", ", func(i int, k Column) string { return fmt.Sprintf("%s as dibs_a%d", k.SQL(), i) })
+	return Joined(p.Keys, ", ", func(i int, k Column) string { return fmt.Sprintf("%s as dibs_a%d", k.SQL(), i) })
 }
 
 func (p piece) byPlace() bool { return p.On.Whole }
@@ -58,7 +58,7 @@ func (p piece) AtIn(part string) string {
 	if slices.ContainsFunc(p.Keys, func(k Column) bool { return k.equals != "" }) { // "in" takes no operator with a schema
 		return "exists (select from " + part + " a where " + p.AtIs("a") + ")"
 	}
-	own := joined(p.Keys, ", ", func(_ int, k Column) string { return k.SQL() })
+	own := Joined(p.Keys, ", ", func(_ int, k Column) string { return k.SQL() })
 	return "(" + own + ") in (select " + numberedAs(p.Keys, "dibs_a") + " from " + part + ")"
 }
 
@@ -77,12 +77,12 @@ func (p *Plan) is(c Column, value string) string {
 
 // keysAre is a condition for the row whose id stands in columns named prefix and a number.
 func (p piece) keysAre(prefix string) string {
-	return joined(p.Keys, " and ", func(i int, k Column) string { return p.is(k, fmt.Sprint(prefix, i)) })
+	return Joined(p.Keys, " and ", func(i int, k Column) string { return p.is(k, fmt.Sprint(prefix, i)) })
 }
 
 // OrderAs selects the columns of the claim order for another part of the statement.
 func (p piece) OrderAs() string {
-	return joined(p.Ordering, ", ", func(i int, o OrderColumn) string { return fmt.Sprintf("%s as dibs_o%d", o.Column.SQL(), i) })
+	return Joined(p.Ordering, ", ", func(i int, o OrderColumn) string { return fmt.Sprintf("%s as dibs_o%d", o.Column.SQL(), i) })
 }
 
 // OrderOf lists the columns that OrderAs has selected.
@@ -90,7 +90,7 @@ func (p piece) OrderOf(alias string) string { return numberedAs(p.Ordering, alia
 
 // OrderBy sorts by the columns that OrderAs has selected.
 func (p piece) OrderBy(alias string) string {
-	return joined(p.Ordering, ", ", func(i int, o OrderColumn) string { return o.By(fmt.Sprintf("%s.dibs_o%d", alias, i)) })
+	return Joined(p.Ordering, ", ", func(i int, o OrderColumn) string { return o.By(fmt.Sprintf("%s.dibs_o%d", alias, i)) })
 }
 
 // Batch lists the elements of the parameter batch as rows v.
@@ -104,7 +104,7 @@ func (p piece) Part(name string) string { return fmt.Sprintf(p.Dialect.part, nam
 
 // KeyItems selects the items of a key, which is a JSON array, as columns.
 func (p piece) KeyItems(doc string) string {
-	return joined(p.Keys, ", ", func(i int, k Column) string {
+	return Joined(p.Keys, ", ", func(i int, k Column) string {
 		return fmt.Sprintf("%s as dibs_k%d", p.Dialect.item("("+doc+")", i, k), i)
 	})
 }
@@ -117,7 +117,7 @@ func (p piece) KeyIs(alias string) string { return p.keysAre(alias + ".dibs_k") 
 
 // KeyOfSide is a condition for the row whose key is doc, a JSON array of the side table.
 func (p piece) KeyOfSide(doc string) string {
-	return joined(p.Keys, " and ", func(i int, k Column) string { return p.is(k, p.Dialect.item(doc, i, k)) })
+	return Joined(p.Keys, " and ", func(i int, k Column) string { return p.is(k, p.Dialect.item(doc, i, k)) })
 }
 
 // Group is SQL for the row's group as text; empty: there are no groups.

@@ -106,7 +106,7 @@ var AllTimes = []mapping.TimeFormat{mapping.TimesUTC, mapping.TimesLocal, mappin
 
 // Formats lists the formats of times for error messages.
 func Formats() string {
-	return joined(AllTimes, ", ", func(_ int, f mapping.TimeFormat) string { return string(f) })
+	return Joined(AllTimes, ", ", func(_ int, f mapping.TimeFormat) string { return string(f) })
 }
 
 func (p *Plan) setLimits() error {

@@ -174,7 +174,7 @@ func (p *Plan) Assign(set mapping.Set, v Values) []Assignment {
 
 // sets writes assignments as SQL.
 func (p *Plan) sets(all []Assignment) string {
-	return joined(all, ", ", func(_ int, a Assignment) string { return Quote(a.To.Name) + " = " + a.expr })
+	return Joined(all, ", ", func(_ int, a Assignment) string { return Quote(a.To.Name) + " = " + a.expr })
 }
 
 func (p *Plan) value(c Column, v any, special Values) string {
