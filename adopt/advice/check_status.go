@@ -16,20 +16,15 @@ func isStatus(c adopted.Column) bool { return isNamed(c, statusNames) }
 // statuses checks the columns whose names say that they hold a status.
 // It reports columns that no condition names, and values with which no row is ever claimed.
 func (c *checker) statuses(ctx context.Context) error {
-	named := func(col adopted.Column, field string) bool {
-		return slices.ContainsFunc(c.p.Conds, func(d *adopted.Condition) bool {
-			return (field == "" || d.Field == field) && d.MayDependOn(col)
-		})
-	}
 	for _, col := range c.p.On.Columns {
 		if !isStatus(col) || col.Kind != adopted.Text && col.Kind != adopted.Integer && col.Kind != adopted.Other {
 			continue
 		}
 		var err error
 		switch {
-		case !named(col, ""):
+		case !c.p.looksAt(col, ""):
 			err = c.takenUnseen(ctx, col)
-		case named(col, "unfinished"):
+		case c.p.looksAt(col, "unfinished"):
 			err = c.neverTaken(ctx, col)
 		}
 		if err != nil {
@@ -37,6 +32,13 @@ func (c *checker) statuses(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// looksAt reports whether the condition of a field, or with an empty field any condition, may depend on a column.
+func (p *subject) looksAt(col adopted.Column, field string) bool {
+	return slices.ContainsFunc(p.Conds, func(d *adopted.Condition) bool {
+		return (field == "" || d.Field == field) && d.MayDependOn(col)
+	})
 }
 
 // takenUnseen warns of a status column that no condition names: rows are claimed whatever it holds.

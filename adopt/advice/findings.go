@@ -183,9 +183,8 @@ func (p *subject) taken() (all []rule) {
 	for _, col := range p.On.Columns {
 		when := (col.Kind == adopted.Instant || col.Kind == adopted.Stamp || col.Kind == adopted.Integer) && isNamed(col, startedNames)
 		who := col.Kind == adopted.Text && isNamed(col, lockedByNames)
-		looksAt := slices.ContainsFunc(p.Conds, func(d *adopted.Condition) bool { return d.MayDependOn(col) })
 		all = append(all, rule{
-			col.Null && (when || who) && !looksAt, SeverityWarning, "available", p.Waiting() + " and " + col.SQL() + " is not null",
+			col.Null && (when || who) && !p.looksAt(col, ""), SeverityWarning, "available", p.Waiting() + " and " + col.SQL() + " is not null",
 			"no condition looks at " + col.Name + ", which is set in {n} rows that would be claimed: another program may have taken them",
 			"if another program sets " + col.Name + " when it takes a row, write in \"available\" that it is null, and name it in \"claim\"",
 		})

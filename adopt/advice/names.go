@@ -13,15 +13,18 @@ import (
 // case, or be that of a table in another schema. If several tables fit, or none,
 // an InvalidError lists the candidates.
 func Find(ctx context.Context, db *sql.DB, name string) (string, error) {
-	d, err := adopted.DialectOf(ctx, db)
-	if err != nil {
-		return "", adopted.Classify("find the table", err)
-	}
-	on, err := adopted.Find(ctx, db, d, name, true)
+	_, on, err := tableNamed(ctx, db, name)
 	if err != nil {
 		return "", adopted.Classify("find the table", err)
 	}
 	return on.Called, nil
+}
+
+func tableNamed(ctx context.Context, db *sql.DB, name string) (d adopted.Dialect, on *adopted.Table, err error) {
+	if d, err = adopted.DialectOf(ctx, db); err == nil {
+		on, err = adopted.Find(ctx, db, d, name, true)
+	}
+	return d, on, err
 }
 
 // Tables lists the tables whose names begin with a prefix. Shell completion uses it.

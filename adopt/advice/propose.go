@@ -30,57 +30,60 @@ type Reason struct {
 // It goes by the names of columns, and so can be wrong: read the reasons. YAML writes the
 // mapping and its reasons as a file; Check reports what the mapping can do.
 func Propose(ctx context.Context, db *sql.DB, tableName string) (mapping.Mapping, []Reason, error) {
-	m := mapping.Mapping{Table: tableName}
-	d, err := adopted.DialectOf(ctx, db)
-	if err != nil {
-		return m, nil, adopted.Classify("propose", err)
+	p := &proposer{m: mapping.Mapping{Table: tableName}, taken: map[string]bool{}}
+	if err := p.propose(ctx, db); err != nil {
+		return p.m, nil, adopted.Classify("propose", err)
 	}
-	on, err := adopted.Find(ctx, db, d, tableName, true)
-	if err != nil {
-		return m, nil, adopted.Classify("propose", err)
+	return p.m, p.reasons, nil
+}
+
+func (p *proposer) propose(ctx context.Context, db *sql.DB) (err error) {
+	if p.dialect, p.table, err = tableNamed(ctx, db, p.m.Table); err != nil {
+		return err
 	}
-	m.Table = on.Called
-	p := &proposer{m: m, dialect: d, database: databases[d.Title], table: on, taken: map[string]bool{}}
+	p.database, p.m.Table = databases[p.dialect.Title], p.table.Called
 	if p.data, err = p.lookAtData(ctx, db); err != nil {
-		return m, nil, adopted.Classify("propose", err)
+		return err
 	}
-	if checks.Name("queue", on.Called) != nil {
+	if checks.Name("queue", p.table.Called) != nil {
 		p.m.Queue = "adopted"
 		p.why("queue", "the default, the name of the table, is no valid name of a queue")
 	}
 	p.key()
 	p.roles()
 	if err := p.tally(ctx, db); err != nil {
-		return m, nil, adopted.Classify("propose", err)
+		return err
 	}
 	for _, step := range []func(){p.unfinished, p.discuss, p.available, p.claims, p.outcomes, p.order, p.otherFields, p.times} {
 		step()
 	}
-	if err := p.groups(ctx, db); err != nil {
-		return m, nil, adopted.Classify("propose", err)
+	for _, step := range []func(context.Context, *sql.DB) error{p.groups, p.followData, p.fit} {
+		if err := step(ctx, db); err != nil {
+			return err
+		}
 	}
-	if err := p.followData(ctx, db); err != nil {
-		return m, nil, adopted.Classify("propose", err)
-	}
+	return nil
+}
+
+// fit reports what of the proposal does not fit the table yet. It proposes the side table if the times are too coarse to
+// fence claims.
+func (p *proposer) fit(ctx context.Context, db *sql.DB) error {
 	var bad *dibs.InvalidError
-	_, err = adopted.Prepare(ctx, db, p.m)
-	if errors.As(err, &bad) && bad.Field == "claim.started_at" && !p.m.SideTable { // the times are too coarse to fence claims
+	_, err := adopted.Prepare(ctx, db, p.m)
+	if errors.As(err, &bad) && bad.Field == "claim.started_at" && !p.m.SideTable {
 		p.m.SideTable = true
 		if _, again := adopted.Prepare(ctx, db, p.m); again == nil {
 			p.why("side_table", "%s", bad.Reason)
 			p.limitAttempts()
-			err = nil
-		} else {
-			p.m.SideTable = false
+			return nil
 		}
+		p.m.SideTable = false
 	}
-	switch {
-	case errors.As(err, &bad):
+	if bad != nil {
 		p.unsure(bad.Field, "does not fit yet: %s", bad.Reason)
-	case err != nil:
-		return m, nil, adopted.Classify("propose", err)
+		return nil
 	}
-	return p.m, p.reasons, nil
+	return err
 }
 
 // proposer fills in a mapping field by field.
