@@ -27,7 +27,7 @@ func TestCheckTellsOfRowsThatOthersHaveTaken(t *testing.T) {
 		found(t, db, advice.SeverityWarning, "available", "no condition looks at reserved_at, which is set in 1 rows that would be claimed: another program may have taken them", m)
 		m.Available, m.Claim = "reserved_at is null", mapping.Claim{StartedAt: "reserved_at", Attempts: "attempts"}
 		adopttest.NotFound(t, db, "available", "reserved_at", m)
-		found(t, db, advice.SeverityNote, "lease", "1 rows are in progress. Whoever has taken them, dibs takes them over 1m30s after their reserved_at", m)
+		found(t, db, advice.SeverityNote, "lease", "1 rows are in progress: dibs takes them over 1m30s after their reserved_at, also from other programs", m)
 		m.SideTable = false
 		found(t, db, advice.SeverityNote, "lease", "1 rows are in progress", m)
 	})

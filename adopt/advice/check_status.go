@@ -68,7 +68,7 @@ func (c *checker) neverTaken(ctx context.Context, col adopted.Column) error {
 	if err != nil || !ok || len(have) == 0 {
 		return err
 	}
-	c.report(SeverityNote, "unfinished", fmt.Sprintf("the mapping does not name these values, and counts their rows as ended: nobody will ever take those with %s %s", col.Name, withCounts(have, allRows)),
+	c.report(SeverityNote, "unfinished", fmt.Sprintf("the mapping does not name these values, and counts their rows as ended: no worker will ever take those with %s %s", col.Name, withCounts(have, allRows)),
 		"if some of them are to be done, name them in \"unfinished\" and \"available\"")
 	return nil
 }

@@ -19,15 +19,15 @@ func TestCheckTellsWhichStatesAreTaken(t *testing.T) {
 		}
 		taken := `no condition looks at state, so rows with any value are claimed: "to send" (6), "on hold" (4), "bounced" (3), "To send" (2), "sending" (1), null (5)`
 		found(t, db, warning, "unfinished", taken, m)
-		notFound(t, db, "unfinished", "nobody will ever", m)
+		notFound(t, db, "unfinished", "no worker will ever", m)
 
 		m.Unfinished = "state in ('to send', 'sending')"
 		notFound(t, db, "unfinished", "no condition looks at", m)
-		found(t, db, note, "unfinished", `nobody will ever take those with state "on hold" (4), "bounced" (3), "To send" (2), null (5)`, m)
+		found(t, db, note, "unfinished", `no worker will ever take those with state "on hold" (4), "bounced" (3), "To send" (2), null (5)`, m)
 		m.Dead = &mapping.Change{Set: mapping.Set{"state": "bounced"}}
-		found(t, db, note, "unfinished", `nobody will ever take those with state "on hold" (4), "To send" (2), null (5)`, m)
+		found(t, db, note, "unfinished", `no worker will ever take those with state "on hold" (4), "To send" (2), null (5)`, m)
 		m.Where = "customer = 'nobody'"
-		notFound(t, db, "unfinished", "nobody will ever", m)
+		notFound(t, db, "unfinished", "no worker will ever", m)
 
 		m.Where, m.Unfinished = "", "sent_at is null and coalesce(state, '') = 'to send'"
 		for _, f := range findings(t, db, m) {

@@ -196,7 +196,7 @@ func (p *subject) taken() (all []rule) {
 // Every open store reports these.
 func (p *subject) unclaimed() []rule {
 	const strays = "{n} rows are in progress by the table's own columns, but dibs holds no lease on them: other programs run them, " +
-		"or have crashed. Nobody takes these rows until their state changes"
+		"or have crashed. No worker takes these rows until their state changes"
 	spent := p.Spent()
 	return []rule{
 		{
@@ -210,7 +210,7 @@ func (p *subject) unclaimed() []rule {
 		},
 		{
 			p.Available != "" && p.inRow(), SeverityWarning, "running", p.Open + " and (" + p.Available + ") is not true and (" + p.AtWork + ") is not true",
-			"{n} unfinished rows are neither available nor running: nobody will ever take them",
+			"{n} unfinished rows are neither available nor running: no worker will ever take them",
 			"write \"available\", \"running\" and \"unfinished\" so that together they cover every row",
 		},
 		{
@@ -252,7 +252,7 @@ func (p *subject) odd() []rule {
 	return []rule{
 		{
 			until != "" && running != "" && !p.LockOnly(), SeverityNote, "lease", running,
-			"{n} rows are in progress. Whoever has taken them, dibs takes them over " + until,
+			"{n} rows are in progress: dibs takes them over " + until + ", also from other programs",
 			"if other programs work on the table, give the mapping the time after which they take such rows again, or more",
 		},
 		{
@@ -262,12 +262,12 @@ func (p *subject) odd() []rule {
 		{p.Where != "", SeverityNote, "where", "(" + queue + ") is null", "{n} rows belong to no queue: \"where\" is null for them", ""},
 		{
 			true, SeverityWarning, "unfinished", "(" + queue + ") and (" + p.Unfinished + ") is null",
-			"{n} rows have no state: \"unfinished\" is null for them, so they count as ended, and nobody will ever take them",
+			"{n} rows have no state: \"unfinished\" is null for them, so they count as ended, and no worker will ever take them",
 			"write \"unfinished\" so that it is true or false for every row, for example with: is not true, is distinct from, or coalesce",
 		},
 		{
 			p.SideTable && !p.Sideless, SeverityNote, "dead", p.Open + " and " + p.DeadBeside(),
-			"{n} unfinished rows are dead only in the side table: attempts at them failed for good, and nobody takes them",
+			"{n} unfinished rows are dead only in the side table: attempts at them failed for good, and no worker takes them",
 			"look at them with: dibs ls --table FILE --state dead; put them back with: dibs requeue --table FILE ID",
 		},
 		{p.Kind != "", SeverityNote, "kind", p.Waiting() + " and " + kind + " is null", "{n} available rows have no kind: only workers that ask for no kinds take them", ""},
@@ -277,7 +277,7 @@ func (p *subject) odd() []rule {
 		},
 		{
 			p.nullKey() != "", SeverityWarning, "id", p.Open + " and (" + p.nullKey() + ")",
-			"{n} unfinished rows have no id, so nobody can take them", "give them ids, and declare the column not null",
+			"{n} unfinished rows have no id, so no worker can take them", "give them ids, and declare the column not null",
 		},
 	}
 }
