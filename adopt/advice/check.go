@@ -85,8 +85,8 @@ func (c *checker) inspect(ctx context.Context) (err error) {
 		return func(ctx context.Context) error { return c.apply(ctx, rules()) }
 	}
 	for _, step := range []func(context.Context) error{
-		table(c.p.fence), table(c.p.leases), table(c.p.definition), c.order, c.values, c.statuses, table(c.p.taken), c.contrasts,
-		table(c.p.unclaimed), table(c.p.odd), c.times, c.journal,
+		table(c.p.fence), table(c.p.leases), table(c.p.definition), c.order, c.values, c.statuses, table(c.p.perhapsTaken), c.contrasts,
+		table(c.p.unclaimed), table(c.p.surprising), c.times, c.journal,
 	} {
 		if err := step(ctx); err != nil {
 			return err

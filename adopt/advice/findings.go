@@ -177,9 +177,9 @@ func (p *subject) definition() []rule {
 	})
 }
 
-// taken has a row for each column that by its name says since when, or by whom, a row is worked on, and at which no
+// perhapsTaken has a row for each column that by its name says since when, or by whom, a row is worked on, and at which no
 // condition looks: another program may have taken rows that would be claimed.
-func (p *subject) taken() (all []rule) {
+func (p *subject) perhapsTaken() (all []rule) {
 	for _, col := range p.On.Columns {
 		when := (col.Kind == adopted.Instant || col.Kind == adopted.Stamp || col.Kind == adopted.Integer) && isNamed(col, startedNames)
 		who := col.Kind == adopted.Text && isNamed(col, lockedByNames)
@@ -231,8 +231,8 @@ func (p *subject) unclaimed() []rule {
 	}
 }
 
-// odd has a row for each other state in which rows are not what they seem.
-func (p *subject) odd() []rule {
+// surprising has a row for each other state in which rows are not what they seem.
+func (p *subject) surprising() []rule {
 	running, until := p.AtWork, "" // rows in progress, and when dibs takes them over
 	if p.SideTable {
 		running = p.Stray()

@@ -12,8 +12,8 @@ import (
 // The functions of this file report on an open store. They only read, or roll back what they try, and give up a query
 // that takes longer than half a second.
 
-// looking makes a checker of an open store.
-func looking(s *adopt.Store) *checker {
+// checkerOf makes a checker of an open store.
+func checkerOf(s *adopt.Store) *checker {
 	p, db := s.Inside()
 	own := *p // a checker sets Sideless
 	return &checker{db: db, queue: s.Queue(), p: subjectOf(&own), limit: briefTime}
@@ -23,7 +23,7 @@ func looking(s *adopt.Store) *checker {
 // another program had taken before it crashed. It only reads, and gives up a query that
 // takes longer than half a second.
 func Stuck(ctx context.Context, s *adopt.Store) (found []Finding, err error) {
-	c := looking(s)
+	c := checkerOf(s)
 	if c.p.Sideless, err = c.p.LacksSideTable(ctx, c.db); err == nil {
 		err = c.apply(ctx, c.p.unclaimed())
 	}
@@ -36,7 +36,7 @@ func Stuck(ctx context.Context, s *adopt.Store) (found []Finding, err error) {
 // Full reports rows that are due, and that no claim takes since the limit of the queue or those of their groups are
 // reached. It is a warning if that holds up all of them. It only reads, and gives up after half a second.
 func Full(ctx context.Context, s *adopt.Store) ([]Finding, error) {
-	c := looking(s)
+	c := checkerOf(s)
 	for _, look := range []func(context.Context) error{c.fullQueue, c.fullGroups} {
 		if err := look(ctx); err != nil && !adopted.TooLong(err) {
 			return nil, adopted.Classify("look for full groups", err)
@@ -45,8 +45,8 @@ func Full(ctx context.Context, s *adopt.Store) ([]Finding, error) {
 	return c.found, nil
 }
 
-// run returns the first row of a statement of the plan; nil: the plan has no such statement.
-func (c *checker) run(ctx context.Context, st *adopted.Statement) (row []string, err error) {
+// firstRow returns the first row of a statement of the plan; nil: the plan has no such statement.
+func (c *checker) firstRow(ctx context.Context, st *adopted.Statement) (row []string, err error) {
 	if st == nil {
 		return nil, nil
 	}
@@ -61,11 +61,11 @@ func (c *checker) run(ctx context.Context, st *adopted.Statement) (row []string,
 }
 
 func (c *checker) fullQueue(ctx context.Context) error {
-	running, err := c.run(ctx, c.p.Do.Running)
+	running, err := c.firstRow(ctx, c.p.Do.Running)
 	if err != nil || running == nil || adopted.Atoi(running[0]) < int64(c.p.Concurrency) {
 		return err
 	}
-	counts, err := c.run(ctx, c.p.Do.Counts)
+	counts, err := c.firstRow(ctx, c.p.Do.Counts)
 	if err == nil && adopted.Atoi(counts[1]) > 0 {
 		c.report(SeverityWarning, "concurrency", fmt.Sprintf("%s rows are due, and none can be claimed: as many as concurrency allows, %d, are in progress", counts[1], c.p.Concurrency),
 			"see which rows are in progress: dibs ls --table FILE --state running")
@@ -74,7 +74,7 @@ func (c *checker) fullQueue(ctx context.Context) error {
 }
 
 func (c *checker) fullGroups(ctx context.Context) error {
-	full, err := c.run(ctx, c.p.Do.Full)
+	full, err := c.firstRow(ctx, c.p.Do.Full)
 	if err != nil || full == nil || adopted.Atoi(full[1]) == 0 {
 		return err
 	}
@@ -92,7 +92,7 @@ func (c *checker) fullGroups(ctx context.Context) error {
 // Refused reports rows that the table refuses to have claimed, such as by a constraint or a trigger. It tries the next
 // few rows, as [Try] does, and claims none.
 func Refused(ctx context.Context, s *adopt.Store) ([]Finding, error) {
-	c := looking(s)
+	c := checkerOf(s)
 	err := rolledBack(ctx, c.db, c.p, func(t *trial) error { return c.refused(ctx, t) })
 	return c.found, adopted.Classify("look for rows that are refused", err)
 }
@@ -100,7 +100,7 @@ func Refused(ctx context.Context, s *adopt.Store) ([]Finding, error) {
 // Ended reports rows that have ended as dead by what the mapping sets then: how many of which kinds, and the SQL that shows
 // them. It counts up to 1,000 rows, and gives up after half a second.
 func Ended(ctx context.Context, s *adopt.Store) ([]Finding, error) {
-	c := looking(s)
+	c := checkerOf(s)
 	p, where, kind := c.p, c.p.EndedDead(), "''"
 	if where == "" {
 		return nil, nil
