@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func Parse(url string) (*pgxpool.Config, Pooler, error) {
 	}
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, "", err
+		return nil, "", &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
 	}
 	params := c.ConnConfig.RuntimeParams
 	pooler := Pooler(params["pooler"])
@@ -72,6 +73,19 @@ func Parse(url string) (*pgxpool.Config, Pooler, error) {
 	}
 	c.ConnConfig.DialFunc = dialer.DialContext
 	return c, pooler, nil
+}
+
+// plainParseError keeps passwords out of the message: the errors of pgx about words such
+// as "host=h password=a b", and those of net/url, can quote a part of one.
+func plainParseError(err error) string {
+	const form = "it has the form postgres://user:password@host:5432/database"
+	var parse *pgconn.ParseConfigError
+	if errors.As(err, &parse) && errors.Unwrap(parse) != nil && !errors.As(err, new(*url.Error)) {
+		if scheme, _, _ := strings.Cut(parse.ConnString, "://"); scheme == "postgres" || scheme == "postgresql" {
+			return "cannot be parsed: " + errors.Unwrap(parse).Error() + "; " + form
+		}
+	}
+	return "cannot be parsed; " + form
 }
 
 // ambiguous reports whether a / may be part of a password. A parser ends the host there, takes the beginning of the password
