@@ -28,7 +28,7 @@ func (c Calls) Check(ctx context.Context) ([]string, error) {
 	var j dibs.RawJob
 	text := []any{&j.ID, (*[]byte)(&j.Payload), (*[]byte)(&j.Metadata)}
 	err := c.Read(
-		ctx, rows(&found, (*Damage).Columns, "repairable"), rows(&others, func(finding *string) []any { return []any{finding} }, "check"),
+		ctx, rows(&found, (*Damage).Columns, "repairable"), rows(&others, One, "check"),
 		Statement{Name: "texts", Begin: func() { unreadable = nil }, Row: func(scan Scan) error {
 			j = dibs.RawJob{}
 			err := scan(text...)

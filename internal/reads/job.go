@@ -109,7 +109,7 @@ func (c Calls) Ended(ctx context.Context, ids []int64) (found waits.Found, err e
 // holder returns the job that holds a unique key, if one does.
 func (c Calls) holder(ctx context.Context, queue, key string) ([]*dibs.RawJob, error) {
 	var ids []int64
-	err := c.Read(ctx, rows(&ids, func(id *int64) []any { return []any{id} }, "key_holder", queue, key))
+	err := c.Read(ctx, rows(&ids, One, "key_holder", queue, key))
 	if err != nil || len(ids) == 0 {
 		return []*dibs.RawJob{}, c.Failed("list", err)
 	}

@@ -41,16 +41,25 @@ type Calls struct {
 	Now func() time.Time
 }
 
-// rows is a statement whose rows become the elements of a list, which is never nil. columns are where a row's values
-// go: all rows are read into the same variables, as allocating new ones for each row takes longer than all else.
-func rows[T any](to *[]T, columns func(*T) []any, name string, args ...any) Statement {
-	row := new(T)
-	values := columns(row)
-	return Statement{Name: name, Args: args, Begin: func() { *to = []T{} }, Row: func(scan Scan) error {
+// Collect reads the rows of a statement into a list, which is never nil. columns are where a row's values go: all rows
+// are read into the same variables, as allocating new ones for each row takes longer than all else.
+func Collect[T any](to *[]T, columns func(*T) []any) (begin func(), row func(Scan) error) {
+	one := new(T)
+	values := columns(one)
+	return func() { *to = []T{} }, func(scan Scan) error {
 		err := scan(values...)
-		*to = append(*to, *row)
+		*to = append(*to, *one)
 		return err
-	}}
+	}
+}
+
+// One is where the value of a row with one column goes.
+func One[T any](to *T) []any { return []any{to} }
+
+// rows is a statement whose rows become the elements of a list.
+func rows[T any](to *[]T, columns func(*T) []any, name string, args ...any) Statement {
+	begin, row := Collect(to, columns)
+	return Statement{Name: name, Args: args, Begin: begin, Row: row}
 }
 
 // list runs one statement for the call op, unless refused says that its arguments are wrong.

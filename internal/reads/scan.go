@@ -45,7 +45,9 @@ func integer(v any) (n int64, ok bool, err error) {
 	case int64:
 		return v, true, nil
 	case []byte:
-		n, err = strconv.ParseInt(string(v), 10, 64)
+		return integer(string(v))
+	case string:
+		n, err = strconv.ParseInt(v, 10, 64)
 		return n, err == nil, err
 	}
 	return 0, false, fmt.Errorf("an integer is stored as %T", v)

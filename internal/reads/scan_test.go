@@ -32,7 +32,7 @@ var columns = map[string]struct {
 	},
 	"a duration": {
 		func() (sql.Scanner, any) { var v time.Duration; return reads.Duration(&v), &v },
-		[]any{int64(1500), []byte("1500")},
+		[]any{int64(1500), []byte("1500"), "1500"},
 		1500 * time.Microsecond,
 		[]any{nil, int64(0)},
 		[]any{"x", []byte("")},
