@@ -232,18 +232,11 @@ func (s *Session) tick() error {
 	budget := ticks.Budget{Jobs: tickJobs, Bytes: tickBytes}
 	for i := range list {
 		r := &list[i]
-		spec, err := ticks.Parse(&r.Schedule, r.Since)
+		due, next, more, err := budget.Ticks(&r.Schedule, fromMicro(now), r.overlap)
 		if err != nil {
 			continue
 		}
-		due, next := ticks.Due(spec, &r.Schedule, r.Next, fromMicro(now))
-		if r.overlap && r.SkipOverlap {
-			due = nil
-		}
-		due, rest := budget.Take(&r.Schedule, due)
-		if !rest.IsZero() {
-			next, s.moreTicks = rest, true
-		}
+		s.moreTicks = s.moreTicks || more
 		var lastTick, lastJob any
 		if len(due) > 0 {
 			out, err := s.enqueueTicks(&r.Schedule, due)

@@ -2,6 +2,7 @@ package ticks
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -74,4 +75,22 @@ func (b *Budget) Take(s *dibs.Schedule, due []time.Time) (fit []time.Time, rest 
 		b.used, b.Jobs, b.Bytes = true, b.Jobs-1, b.Bytes-len(payload)
 	}
 	return due, time.Time{}
+}
+
+// Ticks returns those ticks of a schedule that have come, get a job, and fit, and the tick at which the schedule is due next. busy: its
+// last job has not ended. more reports whether some that have come are left. It fails for a schedule that this program cannot read.
+func (b *Budget) Ticks(s *dibs.Schedule, now time.Time, busy bool) (due []time.Time, next time.Time, more bool, err error) {
+	spec, err := Parse(s, s.Since)
+	if err != nil {
+		return nil, next, false, fmt.Errorf("schedule %q: %w", s.Name, err)
+	}
+	due, next = Due(spec, s, s.Next, now)
+	if s.SkipOverlap && busy {
+		due = nil
+	}
+	due, rest := b.Take(s, due)
+	if !rest.IsZero() {
+		next = rest
+	}
+	return due, next, !rest.IsZero(), nil
 }
