@@ -181,6 +181,17 @@ func Outcomes(outcomes []dibs.Outcome) ([]dibs.Outcome, error) {
 	return out, nil
 }
 
+// Unfinished returns what is left of a Finish as an error, or nil if that names no job.
+func Unfinished(left dibs.FinishError) error {
+	if len(left.Unwritten)+len(left.Lost) == 0 {
+		return nil
+	}
+	if len(left.Unwritten) == 0 {
+		left.Err = nil
+	}
+	return &left
+}
+
 func outcome(o *dibs.Outcome, seen map[int64]bool) error {
 	if err := held(dibs.Lease{ID: o.ID, Token: o.Token}, seen); err != nil {
 		return err

@@ -69,13 +69,7 @@ func finishAll(ctx context.Context, outcomes []dibs.Outcome, write func([]dibs.O
 		}
 		outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !again[o.ID] })
 	}
-	if len(left.Lost)+len(left.Unwritten) == 0 {
-		return nil
-	}
-	if len(left.Unwritten) == 0 {
-		left.Err = nil
-	}
-	return &left
+	return checks.Unfinished(left)
 }
 
 func idsOf(outcomes []dibs.Outcome) []int64 {
