@@ -16,7 +16,7 @@ func (s *Store) SteadyClock() {
 // StopSweeping keeps claims from sweeping by themselves.
 func (s *Store) StopSweeping(ctx context.Context) error {
 	return s.writer.calls.Call(ctx, func(*rowstore.Session) error {
-		s.writer.memory.LastSweep = time.Now().Add(24 * time.Hour)
+		s.writer.memory.Upkeep.LastSweep = time.Now().Add(24 * time.Hour)
 		return nil
 	})
 }

@@ -102,7 +102,7 @@ func (w *writer) Transact(f func(*rowstore.Session) error) (wake []string, err e
 	if err != nil {
 		return nil, err
 	}
-	lastSweep := w.memory.LastSweep
+	upkeep := w.memory.Upkeep
 	s, changed, err := w.session()
 	if err == nil {
 		err = f(s)
@@ -122,7 +122,7 @@ func (w *writer) Transact(f func(*rowstore.Session) error) (wake []string, err e
 	}
 	if err != nil {
 		w.memory.Forget()
-		w.memory.LastSweep = lastSweep
+		w.memory.Upkeep = upkeep
 		_ = w.Exec("rollback") // SQLite may have rolled back already
 		return nil, err
 	}

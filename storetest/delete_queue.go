@@ -72,6 +72,13 @@ func deleteNeededQueue(t *test) {
 	if err := t.db.DeleteQueue(t.ctx, "none", true); !errors.Is(err, dibs.ErrUnknownQueue) {
 		t.Errorf("an unknown queue gave %v", err)
 	}
+	_, err := t.db.SetSchedule(t.ctx, dibs.Schedule{Name: "of none", Spec: "@yearly", Kind: "k", Queue: "none"})
+	t.must(err)
+	for _, ended := range []bool{true, false} {
+		if err := t.db.DeleteQueue(t.ctx, "none", ended); !errors.Is(err, dibs.ErrUnknownQueue) {
+			t.Errorf("an unknown queue that a schedule names gave %v", err)
+		}
+	}
 	invalid(t, t.db.DeleteQueue(t.ctx, strings.Repeat("x", 256), false), "queue")
 	t.set("q", dibs.QueueChange{GroupLimit: new(1)})
 	for _, j := range []dibs.NewJob{{}, {Delay: time.Hour}, {Group: "g"}, {Group: "g"}, {Group: "h", Delay: time.Hour}} {
@@ -94,7 +101,7 @@ func deleteNeededQueue(t *test) {
 	t.queueStays("q", true, "has not ended")
 	t.finish(t.claimOne(dibs.ClaimRequest{Queue: "q"}).Lease().Complete(nil))
 
-	_, err := t.db.SetSchedule(t.ctx, dibs.Schedule{Name: "nightly", Spec: "@yearly", Kind: "k", Queue: "q"})
+	_, err = t.db.SetSchedule(t.ctx, dibs.Schedule{Name: "nightly", Spec: "@yearly", Kind: "k", Queue: "q"})
 	t.must(err)
 	worker := anEntry("mailer")
 	worker.Queues = []string{"other", "q"}

@@ -186,7 +186,9 @@ func strangeNames(t *test) {
 		equal(t, "error text", t.get(id).Errors[0].Error, n)
 	}
 	key := strings.Repeat("k", dibs.MaxUniqueKey)
-	equal(t, "unique key", t.get(t.enqueue(dibs.NewJob{Kind: "k", UniqueKey: key})[0]).UniqueKey, key)
+	holder := t.enqueue(dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: key})[0]
+	equal(t, "unique key", t.get(holder).UniqueKey, key)
+	sameIDs(t, "the holder of a long key", ids(t.list(dibs.Filter{Queue: "q", UniqueKey: key})), []int64{holder})
 }
 
 // A job with a run_at in the past must not overtake older jobs.

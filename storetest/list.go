@@ -245,8 +245,11 @@ func listPagesMoving(t *test) {
 }
 
 func listBadPage(t *test) {
-	for _, after := range []string{"x", "-", "1;drop", "\x00"} {
-		_, err := t.db.List(t.ctx, dibs.Filter{After: after})
+	for after, state := range map[string]dibs.State{
+		"x": "", "-": "", "1;drop": "", "\x00": "",
+		"-9000000000000000000.1": dibs.Dead, "-9223372036854775808.1": dibs.Dead, "9223372036854775807.1": dibs.Dead,
+	} {
+		_, err := t.db.List(t.ctx, dibs.Filter{After: after, State: state})
 		invalid(t, err, "after")
 	}
 	t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)

@@ -118,6 +118,9 @@ func historyExact(t *test) {
 		})
 		t.upkeep()
 		t.must(expect(fmt.Sprintf("round %d, after upkeep", round), t.db))
+		twice, err := t.historySum(t.db, "a", "a")
+		t.must(err)
+		equal(t, "enqueued into a queue that is named, and listed, twice", twice["a"].enqueued, 2*truth["a"].enqueued)
 	}
 }
 

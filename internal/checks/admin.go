@@ -51,7 +51,7 @@ func Filter(f *dibs.Filter) error {
 		return invalid("state", "must be waiting to select jobs whose time has not come, got %q", f.State)
 	}
 	return first(
-		optionalName("queue", f.Queue), optionalName("kind", f.Kind), optionalName("group", f.Group), optionalName("worker", f.Worker), optionalName("unique_key", f.UniqueKey),
+		optionalName("queue", f.Queue), optionalName("kind", f.Kind), optionalName("group", f.Group), optionalName("worker", f.Worker), text("unique_key", f.UniqueKey, dibs.MaxUniqueKey),
 		part("error", f.Error), part("payload", f.Payload), listTime("finished_since", f.FinishedSince), listTime("finished_before", f.FinishedBefore),
 	)
 }

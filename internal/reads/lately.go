@@ -2,6 +2,7 @@ package reads
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -47,12 +48,13 @@ func (c Calls) History(ctx context.Context, queues []string, since time.Duration
 	if err != nil {
 		return nil, err
 	}
+	once := slices.Compact(slices.Sorted(slices.Values(all.Queues))) // each may be asked for several times
 	var m dibs.Minute
 	var last time.Time
 	var queue *string
 	var wait, run int64
 	columns := []any{&queue, Time(&m.At), &m.Enqueued, &m.Claimed, &m.Succeeded, &m.Failed, &m.Died, &wait, &run}
-	err = c.Read(ctx, Statement{Name: "history", Args: []any{all.Queues, all.Before}, Begin: all.Begin, Row: func(scan Scan) error {
+	err = c.Read(ctx, Statement{Name: "history", Args: []any{once, all.Before}, Begin: all.Begin, Row: func(scan Scan) error {
 		if err := scan(columns...); err != nil || queue == nil {
 			last = m.At
 			return err

@@ -98,7 +98,7 @@ func readCursor(f dibs.Filter) (c cursor, err error) {
 	if !timed {
 		id = at
 	} else if us, e := strconv.ParseInt(at, 10, 64); e == nil {
-		t := time.UnixMicro(us)
+		t := checks.Time(time.UnixMicro(us)) // one that no job can have is another text, below
 		c.at = &t
 	}
 	c.id, err = strconv.ParseInt(id, 10, 64)

@@ -25,41 +25,50 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
-	var jobs []*dibs.RawJob
-	var held time.Duration
-	missed, err := s.admitting(ctx, r.Queue, func(tx *Session) (err error) {
+	c, missed, err := s.admitting(ctx, r.Queue, func(tx *Session) (c claimed, err error) {
 		if err := tx.sweepIfDue(); err != nil {
-			return err
+			return c, err
 		}
 		if r.Again && s.resting(r) {
-			return nil
+			return c, nil
 		}
-		began := time.Now()
-		if jobs, err = tx.claim(r); err != nil {
-			return err
+		c.began = time.Now()
+		if c.jobs, err = tx.claim(r); err != nil {
+			return c, err
 		}
-		s.Rests.Note(r.Queue, r.Kinds, began, time.Since(began), len(jobs) > 0)
-		if len(jobs) == r.N {
-			return nil
+		c.took = time.Since(c.began)
+		if len(c.jobs) == r.N {
+			return c, nil
 		}
-		if len(jobs) == 0 {
+		if len(c.jobs) == 0 {
 			tx.idle++
 		}
-		if held, err = tx.heldFor(r.Queue); tx.missed {
-			held = missedTurn
+		if c.held, err = tx.heldFor(r.Queue); tx.missed {
+			c.held = missedTurn
 		}
-		return err
+		return c, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if missed && len(jobs) < r.N {
-		held = missedTurn
+	if c.took > 0 {
+		s.Rests.Note(r.Queue, r.Kinds, c.began, c.took, len(c.jobs) > 0)
 	}
-	if held > 0 {
-		s.bell.WakeHeld(r.Queue, held)
+	if missed && len(c.jobs) < r.N {
+		c.held = missedTurn
 	}
-	return jobs, nil
+	if c.held > 0 {
+		s.bell.WakeHeld(r.Queue, c.held)
+	}
+	return c.jobs, nil
+}
+
+// claimed is what a claim has found. The database may run a claim again that it has rolled back, so each run makes it anew.
+type claimed struct {
+	jobs  []*dibs.RawJob
+	held  time.Duration // workers are woken after it; 0: they are not
+	began time.Time
+	took  time.Duration // how long it looked; 0: it did not look
 }
 
 // resting reports whether a claim should find nothing without a look, since the last one for these kinds has read past many

@@ -174,24 +174,25 @@ func (s *Session) askedQueues() ([]string, error) {
 
 // admitting runs a claim, and before it an admission if groups of the queue wait for one. missed is true if another
 // transaction has the turn of that: places may come soon.
-func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session) error) (missed bool, err error) {
-	asked := false
+func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session) (claimed, error)) (c claimed, missed bool, err error) {
 	if s.concurrent() != nil {
-		err = s.write(ctx, "claim", func(tx *Session) (err error) {
+		asked := false
+		c, err = call(ctx, s, "claim", nil, func(tx *Session) (c claimed, err error) {
 			if asked, err = tx.placesAsked(queue); err != nil || asked {
 				tx.idle++
-				return err
+				return c, err
 			}
 			return claim(tx)
 		})
 		if err != nil || !asked {
-			return false, err
+			return c, false, err
 		}
 		if missed, err = s.admitAsked(ctx, queue); err != nil {
-			return false, err
+			return c, false, err
 		}
 	}
-	return missed, s.write(ctx, "claim", claim)
+	c, err = call(ctx, s, "claim", nil, claim)
+	return c, missed, err
 }
 
 // admitAsked gives places in a transaction of its own, if groups of the queue wait for that.

@@ -20,6 +20,9 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error 
 		return err
 	}
 	if ended {
+		if known, err := s.Reads().Queues(ctx, name); err != nil || len(known) == 0 {
+			return cmp.Or(err, checks.UnknownQueue(name))
+		}
 		left := users
 		if err := s.readUses(ctx, name, &left); err != nil {
 			return err

@@ -22,8 +22,11 @@ type mender struct {
 
 // mendNext looks at the next jobs, and repairs the counts once some cannot be right.
 func (s *Session) mendNext(now int64) error {
-	m := s.mender
-	if m == nil || time.Since(m.lookedAt) < mendEvery {
+	if s.upkeep == nil {
+		return nil
+	}
+	m := &s.upkeep.mender
+	if time.Since(m.lookedAt) < mendEvery {
 		return nil
 	}
 	m.lookedAt = time.Now()

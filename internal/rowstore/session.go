@@ -37,11 +37,10 @@ type Session struct {
 	// ownTokens are the tokens of claims made through a caller's transaction: while it is open
 	// no other worker can take their jobs, so their leases do not end. nil in the store's own.
 	ownTokens map[dibs.Token]bool
-	lastSweep *time.Time // when Claim last swept; nil in a caller's transaction
-	mender    *mender    // nil in a caller's transaction
-	values    []any      // the parameters of an enqueue
-	missed    bool       // another transaction has a turn that a claim of this one wanted
-	moreTicks bool       // the last look at schedules has left some that are due
+	upkeep    *Upkeep // nil in a caller's transaction
+	values    []any   // the parameters of an enqueue
+	missed    bool    // another transaction has a turn that a claim of this one wanted
+	moreTicks bool    // the last look at schedules has left some that are due
 }
 
 // queue is a queue's settings, with the group limits that are cached.
@@ -187,8 +186,13 @@ const maxCached = 10_000
 
 // Memory is what an Engine keeps between its transactions, as nobody else has written meanwhile.
 type Memory struct {
-	LastSweep time.Time // when a claim last swept; put back if the transaction fails
-	queues    map[string]*queue
+	Upkeep Upkeep // put back if the transaction fails
+	queues map[string]*queue
+}
+
+// Upkeep is how far the process has come with it.
+type Upkeep struct {
+	LastSweep time.Time // when a claim last swept
 	mender    mender
 }
 
@@ -199,7 +203,7 @@ func NewMemory() *Memory { return &Memory{queues: make(map[string]*queue)} }
 func (m *Memory) Forget() { clear(m.queues) }
 
 // Use has the session go on with what earlier ones have left in m.
-func (s *Session) Use(m *Memory) { s.queues, s.lastSweep, s.mender = m.queues, &m.LastSweep, &m.mender }
+func (s *Session) Use(m *Memory) { s.queues, s.upkeep = m.queues, &m.Upkeep }
 
 // Run runs f as one of several calls. If it fails, the whole transaction must be rolled back.
 func (s *Session) Run(f func(*Session) error) error {
@@ -226,6 +230,10 @@ func (s *Session) apart(exec func(text string) error, f func() error) (lost bool
 	}
 	s.forgetOldTime()
 	callTime, counts, woken := s.callTime, maps.Clone(s.counts), maps.Clone(s.woken)
+	var upkeep Upkeep
+	if s.upkeep != nil {
+		upkeep = *s.upkeep
+	}
 	if err = f(); err == nil {
 		err = exec("release savepoint dibs_call")
 	}
@@ -233,6 +241,9 @@ func (s *Session) apart(exec func(text string) error, f func() error) (lost bool
 		return false, nil
 	}
 	s.callTime, s.counts, s.woken = callTime, counts, woken
+	if s.upkeep != nil {
+		*s.upkeep = upkeep
+	}
 	clear(s.touched)
 	clear(s.queues)
 	clear(s.kept)

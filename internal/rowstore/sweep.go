@@ -55,7 +55,7 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 
 // sweepIfDue sweeps at most once a second, as a part of claims.
 func (s *Session) sweepIfDue() error {
-	if s.lastSweep == nil || time.Since(*s.lastSweep) < sweepEvery {
+	if s.upkeep == nil || time.Since(s.upkeep.LastSweep) < sweepEvery {
 		return nil
 	}
 	_, err := s.sweep()
@@ -63,8 +63,8 @@ func (s *Session) sweepIfDue() error {
 }
 
 func (s *Session) sweep() (w dibs.Swept, err error) {
-	if s.lastSweep != nil {
-		*s.lastSweep = time.Now()
+	if s.upkeep != nil {
+		s.upkeep.LastSweep = time.Now()
 	}
 	if w.Expired, err = s.expire(); err != nil {
 		return w, err
