@@ -12,5 +12,5 @@ func (s *Store) NoteChange(ctx context.Context, c dibs.Change) error {
 	if err := s.ready(ctx, "note change", checks.NoteChange(&c)); err != nil {
 		return err
 	}
-	return wrap("note change", s.upkeep.run(ctx, step{sql: s.sql.get("add_audit"), args: []any{c.Who, c.Did, c.What, c.N, dibs.MaxChanges}}))
+	return wrap("note change", s.upkeep.run(ctx, s.step("add_audit", c.Who, c.Did, c.What, c.N, dibs.MaxChanges)))
 }

@@ -319,3 +319,50 @@ func BenchmarkManyQueues(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkManyCallers has 64 goroutines claim single jobs for one worker, or extend one lease each.
+func BenchmarkManyCallers(b *testing.B) {
+	const callers, each = 64, 100
+	together := func(b *testing.B, call func(caller int) error) {
+		var wg sync.WaitGroup
+		for caller := range callers {
+			wg.Go(func() {
+				for range each {
+					if err := call(caller); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	b.Run("claim", func(b *testing.B) {
+		s := openBench(b)
+		for b.Loop() {
+			b.StopTimer()
+			enqueueAll(b, s, callers*each, 1000, 0)
+			b.StartTimer()
+			together(b, func(int) error {
+				_, err := s.Claim(context.Background(), dibs.ClaimRequest{Queue: "bench", Worker: "w", N: 1, Lease: time.Hour})
+				return err
+			})
+		}
+		perSecond(b, callers*each)
+	})
+	b.Run("extend", func(b *testing.B) {
+		s := openBench(b)
+		enqueueAll(b, s, callers, callers, 0)
+		jobs, err := s.Claim(context.Background(), dibs.ClaimRequest{Queue: "bench", Worker: "w", N: callers, Lease: time.Hour})
+		if err != nil || len(jobs) != callers {
+			b.Fatal(len(jobs), err)
+		}
+		for b.Loop() {
+			together(b, func(caller int) error {
+				_, err := s.Extend(context.Background(), []dibs.Lease{jobs[caller].Lease()}, time.Hour)
+				return err
+			})
+		}
+		perSecond(b, callers*each)
+	})
+}

@@ -19,15 +19,11 @@ var unlimited = qualify.Text(`select set_config('statement_timeout', '0', true)`
 
 // Check implements dibs.Database. The upkeep's connections serve it even if the caller's transaction holds the last other one.
 func (s *Store) Check(ctx context.Context) ([]string, error) {
-	return s.readsOn(func(s *Store) conn { return freeConn{s.upkeep} }).Check(ctx)
+	return s.readsOn(func(s *Store) conn { return freely(s.upkeep) }).Check(ctx)
 }
 
-// freeConn reads all rows, however long that takes.
-type freeConn struct{ conn }
-
-func (c freeConn) run(ctx context.Context, steps ...step) error {
-	return c.conn.run(ctx, append([]step{{sql: unlimited}, {sql: planFreely}}, steps...)...)
-}
+// freely reads all rows, however long that takes.
+func freely(c conn) conn { return &preceded{conn: c, by: []step{{sql: unlimited}, {sql: planFreely}}} }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns
 // those findings, one line each: jobs that nobody would ever claim or expire, counts that
@@ -53,65 +49,39 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, wrap("repair", s.explain(ctx, err))
 	}
-	for queue := range wrong.groups {
-		s.Wake(queue)
+	found := checks.Mended(mended)
+	for _, d := range wrong {
+		if found = append(found, d.Finding); d.State == "group" {
+			s.Wake(d.Queue)
+		}
 	}
-	return append(checks.Mended(mended), wrong.findings...), nil
+	return found, nil
 }
 
 // repair finds and mends in one transaction, under a lock that keeps other repairs out:
 // two at once would both add what a count lacks.
-func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong repairable, err error) {
+func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong []reads.Damage, err error) {
 	c := s.connOn(t)
-	turn := step{sql: s.sql.get("lock_repair"), args: []any{lockKey(s.o.schema(), "repair")}}
-	if err := (freeConn{c}).run(ctx, waitBriefly, turn, s.repairable(&wrong)); err != nil {
-		return wrong, err
+	turn := s.step("lock_repair", lockKey(s.o.schema(), "repair"))
+	if err := freely(c).run(ctx, waitBriefly, turn, collect(s.step("repairable"), &wrong, (*reads.Damage).Columns)); err != nil {
+		return nil, err
 	}
 	var steps []step
-	for queue, n := range wrong.counts {
-		steps = append(steps, step{
-			sql:  s.sql.get("tally"),
-			args: []any{queue, n["waiting"], n["blocked"], n["running"], n["completed"], n["dead"], n["cancelled"]},
-		})
-	}
-	for queue := range wrong.groups {
-		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{queue}})
-	}
-	if wrong.payloads {
-		steps = append(steps, step{sql: s.sql.get("payloads")})
+	woken := map[string]bool{}
+	for _, d := range wrong {
+		switch {
+		case d.State == "payload": // there is one such finding
+			steps = append(steps, s.step("payloads"))
+		case d.State != "group":
+			lacks := map[string]int64{d.State: d.Lacks}
+			steps = append(steps, s.step("tally", d.Queue, lacks["waiting"], lacks["blocked"], lacks["running"], lacks["completed"], lacks["dead"], lacks["cancelled"]))
+		case !woken[d.Queue]:
+			woken[d.Queue] = true
+			steps = append(steps, s.step("wake_groups", d.Queue))
+		}
 	}
 	if len(steps) == 0 {
 		return wrong, nil
 	}
 	return wrong, c.run(ctx, steps...)
-}
-
-// repairable holds what repairable.sql has found.
-type repairable struct {
-	findings []string
-	counts   map[string]map[string]int64 // what must be added to each count, by queue and state
-	groups   map[string]bool             // queues with groups that must be woken
-	payloads bool                        // there are payloads without a job
-}
-
-func (s *Store) repairable(wrong *repairable) step {
-	return step{sql: s.sql.get("repairable"), row: func(scan func(...any) error) error {
-		var d reads.Damage
-		if err := scan(d.Columns()...); err != nil {
-			return err
-		}
-		wrong.findings = append(wrong.findings, d.Finding)
-		switch {
-		case d.State == "group":
-			wrong.groups[d.Queue] = true
-			return nil
-		case d.State == "payload":
-			wrong.payloads = true
-			return nil
-		case wrong.counts[d.Queue] == nil:
-			wrong.counts[d.Queue] = map[string]int64{}
-		}
-		wrong.counts[d.Queue][d.State] = d.Lacks
-		return nil
-	}, begin: func() { *wrong = repairable{counts: map[string]map[string]int64{}, groups: map[string]bool{}} }}
 }

@@ -4,12 +4,18 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/bucket"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/settings"
+	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 // Claim implements dibs.Store. A claim passes through these layers; each calls the next:
@@ -39,6 +45,17 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	return jobs, wrapClaim(r.Queue, err)
 }
 
+// mayWork fails before the first claim if the role lacks a right that a worker needs: the
+// claim might be allowed, but not the finish.
+func (s *Store) mayWork(ctx context.Context) error {
+	if s.rightsChecked.Load() {
+		return nil
+	}
+	err := s.explain(ctx, s.denied(ctx, nil))
+	s.rightsChecked.Store(err == nil)
+	return err
+}
+
 // claimSweeping claims, and sweeps if it is time.
 func (s *Store) claimSweeping(ctx context.Context, r dibs.ClaimRequest) (jobs []*dibs.RawJob, err error) {
 	err = s.andSweep(ctx, func(c claimer) (found bool, err error) {
@@ -46,40 +63,6 @@ func (s *Store) claimSweeping(ctx context.Context, r dibs.ClaimRequest) (jobs []
 		return len(jobs) > 0, err
 	})
 	return jobs, err
-}
-
-// andSweep claims, and sweeps if no worker of this process does. The claim's own transaction
-// reports whether leases have ended, so that an idle worker needs one call for both. The claim is
-// repeated if it found nothing and leases have ended.
-func (s *Store) andSweep(ctx context.Context, claim func(claimer) (found bool, err error)) error {
-	if err := s.sweepIfDue(ctx, 2*pruneEvery); err != nil {
-		return err
-	}
-	c := claimer{conn: s.db}
-	if s.sweeper.due(&s.sweeper.expireCheckedAt, expireEvery) {
-		c.due = &clockDue{leasesEnded: true} // stays true unless the claim writes it
-	}
-	found, err := claim(c)
-	if err != nil || c.due == nil {
-		return err
-	}
-	_ = s.mindTicks(ctx, *c.due) // sweeps report its error
-	if !c.due.leasesEnded && !c.due.newQueues {
-		return nil
-	}
-	if c.due.newQueues {
-		err = s.addNewQueues(ctx)
-	}
-	if c.due.leasesEnded {
-		err = cmp.Or(s.expire(ctx, &dibs.Swept{}), err)
-	}
-	if found { // these jobs are claimed, even if expire has failed
-		return nil
-	}
-	if err == nil {
-		_, err = claim(claimer{conn: s.db})
-	}
-	return err
 }
 
 func wrapClaim(queue string, err error) error {
@@ -162,7 +145,7 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 		err = checkIsolation(ctx, fmt.Sprintf("claim from queue %q", q.Name), c)
 	}
 	if len(jobs) > 0 {
-		lanes.jobsClaimed()
+		lanes.claimedSinceLearned.Store(true)
 		s.bell.Fruitful(q.Name)
 		if s.o.Pooler { // without LISTEN, look again soon: where jobs came, more may come
 			s.bell.WakeAfter(q.Name, reclaimPause)
@@ -236,44 +219,62 @@ type claimResult struct {
 
 // claimStatement claims, in each lane from its mark in at on; late are the transactions that the marks have passed over.
 func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, at map[int16]mark, late []uint64) (got claimResult, err error) {
-	lease := r.Lease
-	if lease == 0 {
-		lease = q.Lease
-	}
 	var steps []step
 	var turn string
 	if !c.inTx {
 		steps = s.admitSteps(q, &turn)
 	}
 	if q.limited() {
-		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name}})
+		steps = append(steps, s.step("turn_claim", q.Name))
 	}
 	row := claimedRow{queue: q.Name, worker: r.Worker, token: checks.NewToken(), limited: q.Concurrency > 0, timeout: q.JobTimeout}
-	args := []any{q.Name, q.version, r.N, [16]byte(row.token), r.Worker, lease.Microseconds(), kinds(r.Kinds), q.limited()}
+	args := []any{q.Name, q.version, r.N, [16]byte(row.token), r.Worker, cmp.Or(r.Lease, q.Lease).Microseconds(), kinds(r.Kinds), q.limited()}
 	args = append(args, s.queues.lanesOf(q.Name).args(q.Order, at)...)
-	claim := step{
-		sql:   s.claimText(q),
-		args:  append(args, arrayText(late)),
-		begin: func() { got = claimResult{} },
-		row: func(scan func(...any) error) error {
-			got.upToDate = true
-			got.jobs, err = row.scan(got.jobs, scan, &got.lateEnded, &got.pages)
-			return err
-		},
-	}
+	claim := row.claims(step{sql: s.claimText(q), args: append(args, plainArg(late))}, &got.jobs, &got.lateEnded, &got.pages)
 	var rates paced
 	steps = append(steps, s.underRates(q, row.token, claim, &rates)...)
 	if err = c.run(ctx, append(c.clockSteps(s), steps...)...); err != nil {
 		return claimResult{}, err
 	}
+	got.upToDate = row.n > 0
+	got.lateEnded = got.lateEnded && got.upToDate // it may be of a transaction that was repeated
 	switch lanes := s.queues.lanesOf(q.Name); {
 	case turn == "busy" && len(got.jobs) < r.N: // the process in its turn may free more places than it fills
 		s.bell.WakeAfter(q.Name, lanes.waitForTurn())
 	case got.upToDate:
-		lanes.turnHeld()
+		lanes.turnsMissed.Store(0)
 	}
 	s.ringAfter(q.Name, rates, len(got.jobs), r.N)
 	return got, nil
+}
+
+// paced is what rates let a claim do.
+type paced struct {
+	free int           // so many jobs may start by the queue's rate
+	held time.Duration // jobs are held up for so long, if that is known
+}
+
+// underRates is a claim from a queue that may have rates: what they let start is reckoned
+// before it, and counted after it.
+func (s *Store) underRates(q queueRow, token dibs.Token, claim step, p *paced) []step {
+	p.free = math.MaxInt
+	if q.Rate.N == 0 && !q.groupRates {
+		return []step{claim}
+	}
+	b := bucket.Of(q.Rate)
+	spent := s.step("rate_spent", q.Name, [16]byte(token), b.Step, b.Slack, q.version).into(reads.Duration(&p.held))
+	if q.Rate.N == 0 {
+		return []step{claim, spent}
+	}
+	return []step{s.step("rate_free", q.Name, b.Step, b.Slack).into(reads.Number(&p.free)), claim, spent}
+}
+
+// ringAfter has a queue claimed from again when its rates let jobs start of which this claim
+// got too few. If the queue's rate cut the claim short, jobs may start by now.
+func (s *Store) ringAfter(queue string, p paced, got, wanted int) {
+	if got < wanted && (p.held > 0 || got >= p.free) {
+		s.bell.WakeHeld(queue, p.held)
+	}
 }
 
 // claimText is the statement for claims from a queue, without the parts that it does not need.
@@ -287,75 +288,17 @@ func (s *Store) claimText(q queueRow) string {
 	return s.sql.plain("claim")
 }
 
-var isolation = qualify.Text("select current_setting('transaction_isolation')")
-
-// checkIsolation refuses a caller's transaction in which a call would find nothing, or an old state.
-func checkIsolation(ctx context.Context, what string, c conn) error {
-	var level string
-	err := c.run(ctx, step{sql: isolation, row: func(scan func(...any) error) error { return scan(&level) }})
-	if err == nil && (level == "repeatable read" || level == "serializable") {
-		err = &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED to %s: its snapshot would miss what has changed since it began", what)}
-	}
-	return err
-}
-
 // countRunning shuts out claims that began before a limit or a rate was set, and moves the jobs
 // that ran when a limit was set to gate 3, where claims count them fast. It locks them, so it has a transaction of its own.
 func (s *Store) countRunning(ctx context.Context, q queueRow) error {
 	if q.counted {
 		return nil
 	}
-	err := s.upkeep.run(
-		ctx,
-		step{sql: s.sql.get("turn_claim"), args: []any{q.Name}},
-		step{sql: s.sql.get("count_running"), args: []any{q.Name}},
-	)
+	err := s.upkeep.run(ctx, s.step("turn_claim", q.Name), s.step("count_running", q.Name))
 	if err == nil {
 		_, _, err = s.queue(ctx, q.Name)
 	}
 	return err
-}
-
-func (s *Store) learnLanes(ctx context.Context, q queueRow, l *lanes) error {
-	most := maxLanes
-	if q.Order == dibs.LIFO {
-		most = dibs.MaxPriority + 1 // LIFO needs them all: gaps are read oldest first
-	}
-	low, high := l.gaps()
-	var priorities []int16
-	err := s.upkeep.run(ctx, step{
-		sql:   s.sql.get("lanes"),
-		args:  []any{q.Name, low, high, most},
-		begin: func() { priorities = nil },
-		row: func(scan func(...any) error) error {
-			var p int16
-			err := scan(&p)
-			priorities = append(priorities, p)
-			return err
-		},
-	})
-	if err == nil {
-		l.add(most, priorities...)
-	}
-	return err
-}
-
-func (s *Store) admitKey(queue string) int64 { return lockKey(s.o.schema(), "admit", queue) }
-
-// admitSteps take the turn to admit, and let grouped jobs take free places.
-func (s *Store) admitSteps(q queueRow, turn *string) []step {
-	if !q.grouped {
-		return nil
-	}
-	text := s.sql.get
-	if q.groupRates {
-		text = s.sql.rated
-	}
-	return append([]step{
-		{sql: text("turn_admit"), args: []any{q.Name, s.admitKey(q.Name)}, row: func(scan func(...any) error) error { return scan(turn) }},
-		{sql: s.sql.get("due"), args: []any{q.Name}},
-		{sql: text("admit"), args: []any{q.Name, q.groupRates}},
-	}, s.dropRates(q)...)
 }
 
 // kinds turns an empty list, which means all kinds, into nil, the SQL null.
@@ -364,4 +307,69 @@ func kinds(list []string) []string {
 		return nil
 	}
 	return list
+}
+
+// claimedRow reads the rows of claim.sql and resume.sql, all into the same variables:
+// allocating new ones for each row takes longer than all else.
+type claimedRow struct {
+	queue, worker string
+	token         dibs.Token
+	limited       bool          // the queue has a concurrency limit
+	timeout       time.Duration // the queue's JobTimeout
+	n             int           // rows that were read
+
+	id                             pgtype.Int8
+	kind, group, unique, until     pgtype.Text
+	payload, metadata, errors      []byte
+	priority, attempt, excused     pgtype.Int4
+	maxAttempts, groupLimit        pgtype.Int4
+	runAt, lease, created, claimed pgtype.Timestamptz
+	cancel                         pgtype.Bool
+}
+
+// claims has the jobs that a step claims appended to jobs: a row has none if nothing was due. Its first columns are
+// scanned into before.
+func (c *claimedRow) claims(st step, jobs *[]*dibs.RawJob, before ...any) step {
+	to := slices.Concat(before, []any{
+		&c.id, &c.kind, &c.payload, &c.metadata, &c.priority, &c.runAt, &c.attempt, &c.excused, &c.maxAttempts,
+		&c.group, &c.groupLimit, &c.unique, &c.until, &c.lease, &c.cancel, &c.created, &c.claimed, &c.errors,
+	})
+	st.begin = func() { c.n, *jobs = 0, nil }
+	st.row = func(scan reads.Scan) error {
+		c.n++
+		err := scan(to...)
+		if err == nil && c.id.Valid {
+			*jobs = append(*jobs, c.job())
+		}
+		return err
+	}
+	return st
+}
+
+// job is the job of the row that was read last.
+func (c *claimedRow) job() *dibs.RawJob {
+	j := &dibs.RawJob{
+		ID: c.id.Int64, Queue: c.queue, Kind: c.kind.String, State: dibs.Running,
+		Payload: c.payload, Metadata: c.metadata,
+		Priority: int(c.priority.Int32), RunAt: utc(c.runAt),
+		Attempt: int(c.attempt.Int32), Excused: int(c.excused.Int32), MaxAttempts: int(c.maxAttempts.Int32),
+		Group: c.group.String, UniqueKey: c.unique.String, UniqueUntil: dibs.UniqueUntil(c.until.String),
+		Worker: c.worker, Token: c.token, LeaseUntil: utc(c.lease), CancelRequested: c.cancel.Bool,
+		CreatedAt: utc(c.created), ClaimedAt: utc(c.claimed), Limited: c.limited, Timeout: c.timeout,
+	}
+	if c.group.Valid {
+		j.GroupLimit = int(c.groupLimit.Int32)
+	}
+	j.Errors = checks.ReadHistory(c.errors)
+	checks.Claimed(j)
+	ticks.Read(j)
+	return j
+}
+
+// utc is a time, or zero for null and for the infinite ones, which only SQL by hand can leave.
+func utc(t pgtype.Timestamptz) time.Time {
+	if !t.Valid || t.InfinityModifier != pgtype.Finite {
+		return time.Time{}
+	}
+	return checks.Time(t.Time)
 }

@@ -1,11 +1,13 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // conn runs statements: on the pool, in a pgx transaction or in a database/sql
@@ -29,7 +32,47 @@ type step struct {
 	sql   string
 	args  []any
 	begin func()
-	row   func(scan func(...any) error) error
+	row   func(reads.Scan) error
+}
+
+// into scans each row into the same variables.
+func (st step) into(to ...any) step {
+	st.row = func(scan reads.Scan) error { return scan(to...) }
+	return st
+}
+
+// collect has the rows of a step collected, whose values go where columns says.
+func collect[T any](st step, to *[]T, columns func(*T) []any) step {
+	st.begin, st.row = reads.Collect(to, columns)
+	return st
+}
+
+// column collects the values of a step that has one column.
+func column[T any](st step, to *[]T) step { return collect(st, to, reads.One) }
+
+// among has the values of a step that has one column made keys of a map.
+func among[T comparable](st step, to map[T]bool) step {
+	var one T
+	st.begin = func() { clear(to) }
+	st.row = func(scan reads.Scan) error {
+		err := scan(&one)
+		to[one] = true
+		return err
+	}
+	return st
+}
+
+// read passes on the rows of a step.
+func (st step) read(next func() bool, scan reads.Scan) error {
+	for next() {
+		if st.row == nil {
+			continue
+		}
+		if err := st.row(scan); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // batcher is a pgx pool, connection or transaction. Outside of a transaction a batch
@@ -72,17 +115,9 @@ func (c pgxConn) run(ctx context.Context, steps ...step) (err error) {
 		if err != nil {
 			return err
 		}
-		for rows.Next() {
-			if s.row == nil {
-				continue
-			}
-			if err := s.row(rows.Scan); err != nil {
-				rows.Close()
-				return err
-			}
-		}
+		err = cmp.Or(s.read(rows.Next, rows.Scan), rows.Err())
 		rows.Close()
-		if err := rows.Err(); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -111,15 +146,7 @@ func (c sqlConn) step(ctx context.Context, s step) error {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
-		if s.row == nil {
-			continue
-		}
-		if err := s.row(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return cmp.Or(s.read(rows.Next, rows.Scan), rows.Err())
 }
 
 func plainArgs(args []any) []any {
@@ -130,90 +157,54 @@ func plainArgs(args []any) []any {
 	return plain
 }
 
-// plainArg turns what only pgx can encode into text.
+// plainArg turns what only pgx can encode into text, and lists into PostgreSQL's text form of arrays.
 func plainArg(a any) any {
-	switch v := a.(type) {
-	case []int64:
-		return literal(v, func(x int64) *string { return text(strconv.FormatInt(x, 10)) })
-	case []int16:
-		return literal(v, func(x int16) *string { return text(strconv.Itoa(int(x))) })
-	case []int32:
-		return literal(v, func(x int32) *string { return text(strconv.Itoa(int(x))) })
-	case []*int64:
-		return literal(v, func(x *int64) *string {
-			if x == nil {
-				return nil
-			}
-			return text(strconv.FormatInt(*x, 10))
-		})
-	case []bool:
-		return literal(v, func(x bool) *string { return text(strconv.FormatBool(x)) })
-	case []string:
-		if v == nil {
-			return nil
-		}
-		return literal(v, func(x string) *string { return &x })
-	case []*string:
-		return literal(v, func(x *string) *string { return x })
-	case [][16]byte:
-		return literal(v, func(x [16]byte) *string { return text(fmt.Sprintf("%x", x)) })
-	case [16]byte:
-		return fmt.Sprintf("%x", v)
-	case []time.Time:
-		return literal(v, func(x time.Time) *string { return text(x.UTC().Format("2006-01-02 15:04:05.999999Z07:00")) })
-	case []*time.Time:
-		return literal(v, func(x *time.Time) *string {
-			if x == nil {
-				return nil
-			}
-			return text(x.UTC().Format("2006-01-02 15:04:05.999999Z07:00"))
-		})
+	v := reflect.ValueOf(a)
+	switch {
+	case v.Kind() == reflect.Array:
+		return plainText(v)
+	case v.Kind() != reflect.Slice || v.Type().Elem().Kind() == reflect.Uint8:
+		return a
+	case v.IsNil():
+		return nil
 	}
-	return a
+	b := []byte{'{'}
+	for i := range v.Len() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if x := v.Index(i); x.Kind() == reflect.Pointer && x.IsNil() {
+			b = append(b, "null"...)
+		} else {
+			b = append(b, `"`+quoted.Replace(plainText(reflect.Indirect(x)))+`"`...)
+		}
+	}
+	return string(append(b, '}'))
 }
 
-func text(s string) *string { return &s }
+func plainText(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case [16]byte:
+		return hex.EncodeToString(x[:])
+	case time.Time:
+		return x.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
+	default:
+		return fmt.Sprint(x)
+	}
+}
 
 var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// literal writes an array in PostgreSQL's text form; nil elements are null.
-func literal[T any](list []T, element func(T) *string) string {
-	var b strings.Builder
-	b.WriteByte('{')
-	for i, x := range list {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		s := element(x)
-		if s == nil {
-			b.WriteString("null")
-			continue
-		}
-		b.WriteByte('"')
-		b.WriteString(quoted.Replace(*s))
-		b.WriteByte('"')
-	}
-	b.WriteByte('}')
-	return b.String()
-}
-
-// repeatingConn is a pool's conn that repeats a transaction that failed only because of
-// concurrent transactions.
-type repeatingConn struct{ conn }
-
-func (c repeatingConn) run(ctx context.Context, steps ...step) error {
-	return repeatTransaction(func() error { return c.conn.run(ctx, steps...) })
-}
-
-// explainingConn is a pool's conn that explains errors: see explain.
-type explainingConn struct {
+// poolConn is a pool's conn that repeats a transaction that failed only because of concurrent
+// transactions, and explains errors: see explain.
+type poolConn struct {
 	conn
 	s *Store
 }
 
-func (c explainingConn) run(ctx context.Context, steps ...step) error {
+func (c poolConn) run(ctx context.Context, steps ...step) error {
 	began := time.Now()
-	err := c.conn.run(ctx, steps...)
+	err := repeatTransaction(func() error { return c.conn.run(ctx, steps...) })
 	if errors.Is(err, context.DeadlineExceeded) && time.Since(began) > unanswered {
 		c.s.dropIdle()
 	}
@@ -268,6 +259,21 @@ func (c readCommitted) run(ctx context.Context, steps ...step) error {
 		_, _ = own.Exec(ctx, "rollback") // the pool would close a connection with an open transaction
 	}
 	return err
+}
+
+// preceded is a conn that runs some steps before others, in the same round trip: each time, or only once.
+type preceded struct {
+	conn
+	by   []step
+	once bool
+}
+
+func (p *preceded) run(ctx context.Context, steps ...step) error {
+	steps = slices.Concat(p.by, steps)
+	if p.once {
+		p.by = nil
+	}
+	return p.conn.run(ctx, steps...)
 }
 
 // planningConn sets the planner up in each transaction, for connections that Open has not set up.

@@ -1,9 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
-	"io"
 	"slices"
 	"time"
 
@@ -50,7 +50,12 @@ func (s *Store) insertCopied(ctx context.Context, b batch, c conn, t pgx.Tx) ([]
 	if err := keepMemory(ctx, t); err != nil {
 		return nil, err
 	}
-	now, ids, err := s.draw(ctx, b, c)
+	var now time.Time
+	var ids []int64
+	err := c.run(ctx, s.step("enqueue_draw", len(b.rows), b.queues, b.versions).into(&now, &ids))
+	if err == nil && ids == nil {
+		err = settings.ErrStale
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +80,6 @@ func (s *Store) insertCopied(ctx context.Context, b batch, c conn, t pgx.Tx) ([]
 	return out, nil
 }
 
-func (s *Store) draw(ctx context.Context, b batch, c conn) (now time.Time, ids []int64, err error) {
-	err = c.run(ctx, step{
-		sql:  s.sql.get("enqueue_draw"),
-		args: []any{len(b.rows), b.queues, b.versions},
-		row:  func(scan func(...any) error) error { return scan(&now, &ids) },
-	})
-	if err == nil && ids == nil {
-		err = settings.ErrStale
-	}
-	return now, ids, err
-}
-
 func (s *Store) countCopied(ctx context.Context, r *copiedJobs, c conn) error {
 	var queues, wakeQueues, wakeGroups []string
 	var waiting, blocked []int64
@@ -96,7 +89,7 @@ func (s *Store) countCopied(ctx context.Context, r *copiedJobs, c conn) error {
 	for w := range r.woken {
 		wakeQueues, wakeGroups = append(wakeQueues, w.queue), append(wakeGroups, w.group)
 	}
-	return c.run(ctx, step{sql: s.sql.get("enqueue_count"), args: []any{queues, waiting, blocked, wakeQueues, wakeGroups}})
+	return c.run(ctx, s.step("enqueue_count", queues, waiting, blocked, wakeQueues, wakeGroups))
 }
 
 // copied is the io.Reader that COPY reads: it makes the rows as they are sent.
@@ -105,46 +98,35 @@ type copied struct {
 	ids  []int64
 	row  func(to []byte, r *checks.Row, id int64) []byte // appends the row of a job, or nothing
 
-	unread      []byte // bytes of rows that have not been read
-	rowBuffer   []byte
-	trailerMade bool
+	unread bytes.Buffer // bytes of rows that have not been read
+	ended  bool         // the trailer has been made
 }
 
 func newCopied(rows []checks.Row, ids []int64, row func([]byte, *checks.Row, int64) []byte) *copied {
 	const header = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" // signature, no flags, no more header
-	return &copied{rows: rows, ids: ids, row: row, unread: []byte(header)}
+	c := &copied{rows: rows, ids: ids, row: row}
+	c.unread.WriteString(header)
+	return c
 }
 
 func (c *copied) Read(p []byte) (n int, err error) {
-	for n < len(p) {
-		if len(c.unread) == 0 && !c.next() {
-			break
+	for n < len(p) && err == nil {
+		for c.unread.Len() == 0 && !c.ended {
+			c.unread.Reset() // it is empty
+			row := c.unread.AvailableBuffer()
+			if c.ended = len(c.rows) == 0; c.ended {
+				row = append(row, 0xff, 0xff)
+			} else {
+				row = c.row(row, &c.rows[0], c.ids[0])
+				c.rows, c.ids = c.rows[1:], c.ids[1:]
+			}
+			c.unread.Write(row)
 		}
-		m := copy(p[n:], c.unread)
-		c.unread, n = c.unread[m:], n+m
+		var m int
+		m, err = c.unread.Read(p[n:])
+		n += m
 	}
-	if n == 0 && len(p) > 0 {
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-// next makes the next row, or the trailer after the last one.
-func (c *copied) next() bool {
-	c.rowBuffer = c.rowBuffer[:0]
-	for len(c.rowBuffer) == 0 && len(c.rows) > 0 {
-		c.rowBuffer = c.row(c.rowBuffer, &c.rows[0], c.ids[0])
-		c.rows, c.ids = c.rows[1:], c.ids[1:]
-	}
-	if len(c.rowBuffer) == 0 {
-		if c.trailerMade {
-			return false
-		}
-		c.trailerMade = true
-		c.rowBuffer = append(c.rowBuffer, 0xff, 0xff)
-	}
-	c.unread = c.rowBuffer
-	return true
+	return n, err
 }
 
 // copyPayload appends a wide payload, in the columns of enqueue_copy_wide.sql.

@@ -38,35 +38,16 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error 
 		return err
 	}
 	s.queues.drop(name)
-	return s.remakeIfUsed(ctx, name)
+	return s.addNewQueues(ctx, name) // an enqueue may have committed just after the deletion had looked
 }
 
 // tryDeleteQueue adds to uses what else needs the queue, and deletes it if nothing does, unless it is to keep it.
 func (s *Store) tryDeleteQueue(ctx context.Context, name string, ended, keep bool, uses *checks.QueueUses) (deleted bool, err error) {
-	found := false
-	err = s.upkeep.run(
-		ctx, waitBriefly,
-		step{sql: s.sql.get("lock_admit"), args: []any{s.admitKey(name)}},
-		step{sql: s.sql.get("delete_queue"), args: []any{name, ended, keep}, begin: func() { found, deleted = false, false }, row: func(scan func(...any) error) error {
-			err := scan(append([]any{&deleted}, reads.Uses(uses)...)...)
-			found = true
-			return err
-		}},
-	)
-	if err == nil && !found {
+	var tried []bool
+	try := collect(s.step("delete_queue", name, ended, keep), &tried, func(deleted *bool) []any { return append([]any{deleted}, reads.Uses(uses)...) })
+	err = s.upkeep.run(ctx, append(s.groupLock(name), try)...)
+	if err == nil && len(tried) == 0 {
 		return false, checks.UnknownQueue(name)
 	}
-	return deleted, wrap("delete queue", err)
-}
-
-// remakeIfUsed makes a deleted queue anew if an enqueue committed just after the deletion had looked.
-func (s *Store) remakeIfUsed(ctx context.Context, name string) error {
-	var n newQueues
-	if err := s.upkeep.run(ctx, n.step(s, name)); err != nil {
-		return wrap("delete queue", err)
-	}
-	if !slices.Contains(n.names, name) {
-		return nil
-	}
-	return n.make(ctx, s)
+	return slices.Contains(tried, true), wrap("delete queue", err)
 }

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"regexp"
 	"slices"
@@ -10,7 +12,9 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // lookBriefly keeps a look from changing anything, and from lasting or waiting for long.
@@ -22,16 +26,11 @@ var lookBriefly = qualify.Text(`select set_config('transaction_read_only', 'on',
 // role may not see, or what takes over 5 s, is skipped. With names of parts, as Looked of a report has
 // them, it looks only at these. The command dibs doctor puts it into words.
 func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error) {
-	var r diagnosis.Report
 	if err := s.ready(ctx, "diagnose"); err != nil {
-		return r, err
+		return diagnosis.Report{}, err
 	}
-	made := made()
-	schema := ident(s.o.schema())
-	for _, look := range []struct {
-		part, statement string
-		args            []any
-	}{
+	made, schema := made(), ident(s.o.schema())
+	looks := []look{
 		{"jobs and upkeep", "diagnose", nil},
 		{"the server's settings", "diagnose_server", []any{schema + ".job"}},
 		{"sessions", "diagnose_sessions", nil},
@@ -41,31 +40,76 @@ func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report
 		{"what holds back vacuum", "diagnose_horizon", nil},
 		{"dead rows", "diagnose_tables", []any{schema, made.tables, made.settings}},
 		{"the schema", "diagnose_schema", []any{schema, made.kinds, made.names, made.version}},
-	} {
-		if len(parts) > 0 && !slices.Contains(parts, look.part) {
-			continue
-		}
-		facts, err := s.facts(ctx, look.statement, look.args)
-		switch {
-		case errors.Is(err, dibs.ErrDenied), isLocked(err), isStopped(err) && ctx.Err() == nil:
-			r.Skipped = append(r.Skipped, diagnosis.Skipped{Part: look.part, Err: wrap("diagnose", err)})
-		case err != nil:
-			return r, wrap("diagnose", err)
-		default:
-			r.Looked = append(r.Looked, look.part)
-			r.Facts = append(r.Facts, facts...)
-		}
+	}
+	if len(parts) > 0 {
+		looks = slices.DeleteFunc(looks, func(l look) bool { return !slices.Contains(parts, l.part) })
+	}
+	r, err := lookAt(looks, func(l look) ([]diagnosis.Fact, error) { return s.facts(ctx, l) }, func(err error) bool {
+		return errors.Is(err, dibs.ErrDenied) || isLocked(err) || isStopped(err) && ctx.Err() == nil
+	})
+	if err != nil {
+		return r, err
 	}
 	s.nameTurns(ctx, &r)
+	if s.o.Pooler {
+		r.Facts = append(r.Facts, diagnosis.Fact{Name: "pooler"})
+	}
+	return r, nil
+}
+
+// DiagnoseTable looks for what keeps work on an adopted table from running well, as [Store.Diagnose] does for dibs' own:
+// long transactions, sessions that hold up others at the table, its dead rows, and settings that hurt.
+func DiagnoseTable(ctx context.Context, db *sql.DB, schema, table string) (diagnosis.Report, error) {
+	texts, err := load("dibs")
+	if err := cmp.Or(checks.Context(ctx), checks.Database(db), err); err != nil {
+		return diagnosis.Report{}, err
+	}
+	in := ident(schema)
+	r, err := lookAt([]look{
+		{"the server's settings", "diagnose_server", []any{in + "." + ident(table)}},
+		{"sessions", "diagnose_sessions", nil},
+		{"locks", "diagnose_locks", []any{in}},
+		{"what holds back vacuum", "diagnose_horizon", nil},
+		{"dead rows", "diagnose_tables", []any{in, []string{}, []string{}}},
+	}, func(l look) ([]diagnosis.Fact, error) {
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer tx.Rollback() //nolint:errcheck // it has only read
+		return texts.facts(ctx, sqlConn{tx}, l)
+	}, func(error) bool { return ctx.Err() == nil })
+	r.Facts = slices.DeleteFunc(r.Facts, func(f diagnosis.Fact) bool {
+		ofTable := slices.Contains([]string{"lock", "dead_rows", "autovacuum_off", "bloat"}, f.Name)
+		return ofTable && f.About != table && f.About != "dibs_adopted"
+	})
+	return r, err
+}
+
+// look is one part of a diagnosis.
+type look struct {
+	part, statement string
+	args            []any
+}
+
+// lookAt makes a report of some parts. It leaves out a part that facts cannot look at with an error that may be skipped.
+func lookAt(looks []look, facts func(look) ([]diagnosis.Fact, error), maySkip func(error) bool) (r diagnosis.Report, err error) {
+	for _, l := range looks {
+		switch facts, err := facts(l); {
+		case err == nil:
+			r.Looked, r.Facts = append(r.Looked, l.part), append(r.Facts, facts...)
+		case maySkip(err):
+			r.Skipped = append(r.Skipped, diagnosis.Skipped{Part: l.part, Err: wrap("diagnose", err)})
+		default:
+			return r, wrap("diagnose", err)
+		}
+	}
 	r.Facts = slices.DeleteFunc(r.Facts, func(f diagnosis.Fact) bool {
 		if f.Name == "now" {
 			r.Now = time.UnixMicro(f.N).UTC()
 		}
 		return f.Name == "now"
 	})
-	if s.o.Pooler {
-		r.Facts = append(r.Facts, diagnosis.Fact{Name: "pooler"})
-	}
 	return r, nil
 }
 
@@ -96,38 +140,36 @@ func (s *Store) nameTurns(ctx context.Context, r *diagnosis.Report) {
 	}
 }
 
-// facts runs one of the statements of Diagnose, in a transaction of its own.
-func (s *Store) facts(ctx context.Context, name string, args []any) ([]diagnosis.Fact, error) {
+// facts looks at one part, in a transaction of its own.
+func (s *Store) facts(ctx context.Context, l look) ([]diagnosis.Fact, error) {
 	t, err := s.beginOn(ctx, s.sidePool)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // it has only read
-	facts, err := s.factsOn(ctx, s.connOn(t), name, args)
+	facts, err := s.sql.facts(ctx, s.connOn(t), l)
 	return facts, s.explain(ctx, err)
 }
 
-func (s *Store) factsOn(ctx context.Context, c conn, name string, args []any) (facts []diagnosis.Fact, err error) {
+func (s *statements) facts(ctx context.Context, c conn, l look) ([]diagnosis.Fact, error) {
 	limits := []step{{sql: lookBriefly}}
-	if name != "diagnose" { // statements about the catalogs have no plans to keep
+	if l.statement != "diagnose" { // statements about the catalogs have no plans to keep
 		limits = append(limits, step{sql: planFreely})
 	}
 	// They come first and apart: the server waits for locks already when it parses a statement.
 	if err := c.run(ctx, limits...); err != nil {
 		return nil, err
 	}
-	err = c.run(ctx, step{
-		sql: s.sql.get(name), args: args,
-		begin: func() { facts = nil },
-		row: func(scan func(...any) error) error {
-			var f diagnosis.Fact
-			var age float64
-			err := scan(&f.Name, &f.About, &f.ID, &f.N, &f.Of, &age, &f.Text)
-			f.Age = us(int64(age))
-			facts = append(facts, f)
-			return err
-		},
-	})
+	var facts []diagnosis.Fact
+	look := step{sql: s.get(l.statement), args: l.args, begin: func() { facts = nil }, row: func(scan reads.Scan) error {
+		var f diagnosis.Fact
+		var age float64
+		err := scan(&f.Name, &f.About, &f.ID, &f.N, &f.Of, &age, &f.Text)
+		f.Age = us(int64(age))
+		facts = append(facts, f)
+		return err
+	}}
+	err := c.run(ctx, look)
 	return facts, err
 }
 

@@ -54,16 +54,7 @@ func (s *Store) dueQueues(ctx context.Context, queues, kindsAsked []string, c cl
 		}
 		names = append(names, name)
 	}
-	steps := append(c.clockSteps(s), step{
-		sql:   s.sql.get("due_queues"),
-		args:  append([]any{names, kinds(kindsAsked), ask}, ranges.args()...),
-		begin: func() { due = known[:len(known):len(known)] },
-		row: func(scan func(...any) error) error {
-			var name string
-			err := scan(&name)
-			due = append(due, name)
-			return err
-		},
-	})
-	return due, c.run(ctx, steps...)
+	look := column(s.step("due_queues", append([]any{names, kinds(kindsAsked), ask}, ranges.args()...)...), &due)
+	err = c.run(ctx, append(c.clockSteps(s), look)...)
+	return append(due, known...), err
 }

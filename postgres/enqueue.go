@@ -6,10 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/settings"
 )
 
@@ -36,10 +35,9 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 		out, _, err = s.enqueue(ctx, jobs, nil)
 		return out, nil, err // insertAndWake has woken the workers of the queues
 	}
-	inTransaction := func(t pgx.Tx) error {
-		c := conn(onPgx(t, t.Conn().Config()))
+	inTransaction := func(c conn) error {
 		if keyed {
-			c = &brief{conn: c}
+			c = &preceded{conn: c, by: []step{waitBriefly}, once: true}
 		}
 		out, queues, err = s.enqueue(ctx, jobs, c)
 		return err
@@ -57,7 +55,7 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs.Enqueued, []string, error) {
 	rows, err := checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
 	if err != nil || len(rows) == 0 {
-		return []dibs.Enqueued{}, nil, wrapInput("enqueue", err)
+		return []dibs.Enqueued{}, nil, wrap("enqueue", err)
 	}
 	return s.enqueueRows(ctx, rows, c, true)
 }
@@ -72,7 +70,7 @@ func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit 
 			continue
 		}
 		if err != nil {
-			return []dibs.Enqueued{}, nil, wrapInput("enqueue", err)
+			return []dibs.Enqueued{}, nil, wrap("enqueue", err)
 		}
 		out, err := s.insert(ctx, b, c)
 		if err == nil {
@@ -84,27 +82,20 @@ func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit 
 		if !errors.Is(err, settings.ErrStale) {
 			return nil, nil, wrap("enqueue", err)
 		}
-		if err := s.refresh(ctx, b); err != nil {
+		var stale []string // settings that this process has not read anew since
+		for i, name := range b.queues {
+			if q, ok := s.queues.get(name); !ok || q.version == b.versions[i] {
+				stale = append(stale, name)
+			}
+		}
+		if len(stale) == 0 {
+			continue
+		}
+		if _, err := s.readQueues(ctx, stale); err != nil {
 			return nil, nil, err
 		}
 	}
 	return nil, nil, checks.Failed("enqueue", settings.Overtaken("settings", rounds))
-}
-
-// refresh reads again the settings by which a batch was checked, unless this process has
-// read newer ones since.
-func (s *Store) refresh(ctx context.Context, b batch) error {
-	var stale []string
-	for i, name := range b.queues {
-		if q, ok := s.queues.get(name); !ok || i >= len(b.versions) || q.version == b.versions[i] {
-			stale = append(stale, name)
-		}
-	}
-	if len(stale) == 0 {
-		return nil
-	}
-	_, err := s.readQueues(ctx, stale)
-	return err
 }
 
 // batch is jobs checked by the settings of their queues.
@@ -120,7 +111,10 @@ func (s *Store) newBatch(ctx context.Context, rows []checks.Row, fit bool) (b ba
 	b.rows = rows
 	var grouped []bool
 	b.queues, grouped = queuesOf(b.rows)
-	known, err := s.fit(ctx, b, fit)
+	known, err := s.known(ctx, b.queues)
+	if err == nil && fit {
+		known, err = s.fit(ctx, b, known)
+	}
 	if err != nil {
 		return b, err
 	}
@@ -145,37 +139,26 @@ func (s *Store) newBatch(ctx context.Context, rows []checks.Row, fit bool) (b ba
 	return b, nil
 }
 
-// fit refuses payloads that are too large, if it is to check them, and returns the settings
-// of those queues of the batch that exist.
-func (s *Store) fit(ctx context.Context, b batch, check bool) (known map[string]queueRow, err error) {
+// fit refuses payloads that are too large for their queues. It returns the settings that it has used.
+func (s *Store) fit(ctx context.Context, b batch, known map[string]queueRow) (map[string]queueRow, error) {
 	limit := func(name string) (int, error) {
 		if q, ok := known[name]; ok {
 			return q.PayloadLimit, nil
 		}
 		return dibs.MaxPayload, nil
 	}
-	if known, err = s.known(ctx, b.queues); err != nil || !check {
-		return known, err
-	}
-	if err = checks.CheckPayloads(b.rows, limit); err == nil || len(known) == 0 {
+	err := checks.CheckPayloads(b.rows, limit)
+	if err == nil || len(known) == 0 {
 		return known, err
 	}
 	// The limit may have been raised since it was read.
-	if _, err = s.readQueues(ctx, b.queues); err != nil {
-		return nil, err
+	if _, err = s.readQueues(ctx, b.queues); err == nil {
+		known, err = s.known(ctx, b.queues)
 	}
-	if known, err = s.known(ctx, b.queues); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return known, checks.CheckPayloads(b.rows, limit)
-}
-
-// wrapInput leaves input errors as they are.
-func wrapInput(op string, err error) error {
-	if errors.Is(err, dibs.ErrInvalid) {
-		return err
-	}
-	return wrap(op, err)
 }
 
 // insert inserts a batch in the fastest way that suits it.
@@ -201,10 +184,8 @@ func (s *Store) insertAndWake(ctx context.Context, b batch) ([]dibs.Enqueued, er
 	var tell []step
 	if s.bell.mayTell() {
 		tell = []step{{
-			sql:   tellOthers,
-			args:  []any{s.bell.channel(), s.bell.name, named(b.queues), s.bell.lockKey()},
-			begin: func() { told = false },
-			row:   func(func(...any) error) error { told = true; return nil },
+			sql: tellOthers, args: []any{s.bell.channel(), s.bell.name, named(b.queues), s.bell.lockKey()},
+			begin: func() { told = false }, row: func(reads.Scan) error { told = true; return nil },
 		}}
 	}
 	out, err := s.insertPlain(ctx, b, s.db, tell...)
@@ -222,19 +203,8 @@ func (s *Store) insertAndWake(ctx context.Context, b batch) ([]dibs.Enqueued, er
 
 // insertPlain inserts, and runs more steps in the same round trip and transaction.
 func (s *Store) insertPlain(ctx context.Context, b batch, c conn, more ...step) ([]dibs.Enqueued, error) {
-	out := make([]dibs.Enqueued, 0, len(b.rows))
-	text, args := s.withWide("enqueue", b.rows, append(s.columns(b.rows), b.queues, b.versions))
-	insert := step{
-		sql:   text,
-		args:  args,
-		begin: func() { out = out[:0] },
-		row: func(scan func(...any) error) error {
-			var e dibs.Enqueued
-			err := scan(&e.ID)
-			out = append(out, e)
-			return err
-		},
-	}
+	var out []dibs.Enqueued
+	insert := collect(s.withWide("enqueue", b.rows, append(s.columns(b.rows), b.queues, b.versions)), &out, func(e *dibs.Enqueued) []any { return []any{&e.ID} })
 	if err := c.run(ctx, append([]step{insert}, more...)...); err != nil {
 		return nil, err
 	}
@@ -250,9 +220,9 @@ const wideFrom = 512
 
 func (s *Store) wide(r *checks.Row) bool { return len(r.Payload)+len(r.Metadata) >= s.wideFrom }
 
-// withWide adds the wide payloads to the parameters of an enqueue; without any, the statement
+// withWide is a statement that stores jobs, with the wide payloads added to its parameters; without any, the statement
 // is the plain one.
-func (s *Store) withWide(name string, rows []checks.Row, args []any) (text string, all []any) {
+func (s *Store) withWide(name string, rows []checks.Row, args []any) step {
 	var places []int32
 	var payloads []string
 	var metadata []*string
@@ -262,17 +232,16 @@ func (s *Store) withWide(name string, rows []checks.Row, args []any) (text strin
 		}
 	}
 	if len(places) == 0 {
-		return s.sql.plain(name), args
+		return step{sql: s.sql.plain(name), args: args}
 	}
-	return s.sql.get(name), append(args, places, payloads, metadata)
+	return s.step(name, append(args, places, payloads, metadata)...)
 }
 
 func textOrNil(text []byte) *string {
 	if text == nil {
 		return nil
 	}
-	s := string(text)
-	return &s
+	return new(string(text))
 }
 
 // columns turns rows into the arrays that enqueue.sql takes.

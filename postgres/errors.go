@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/puddle/v2"
 
@@ -22,15 +21,15 @@ import (
 )
 
 // wrap wraps a database error with the operation, and with the sentinel that
-// says what the caller can do. It goes by SQLSTATE, never by text.
+// says what the caller can do. It goes by SQLSTATE, never by text, and leaves errors of the input as they are.
 func wrap(op string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.Is(err, dibs.ErrInvalid) {
+		return err
 	}
 	err = inOneSentence(err)
 	// A server to which no connection was made in time is unavailable, though the caller may have more time.
 	late := errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*pgconn.ConnectError))
-	if late || errors.Is(err, context.Canceled) || errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrSchema) {
+	if late || errors.Is(err, context.Canceled) || errors.Is(err, dibs.ErrSchema) {
 		return checks.Failed(op, err)
 	}
 	if errors.Is(err, puddle.ErrClosedPool) {
@@ -94,8 +93,6 @@ func unreachable(err error) error {
 		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
 		errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone):
 		return dibs.ErrUnavailable
-	case errors.Is(err, pgx.ErrTxClosed), errors.Is(err, sql.ErrTxDone):
-		return nil
 	}
 	return nil
 }
@@ -127,27 +124,6 @@ func isStopped(err error) bool { return hasCode(err, "57014") } // query_cancele
 func hasCode(err error, codes ...string) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && slices.Contains(codes, pg.Code)
-}
-
-// invalidURL is the error of a URL that cannot be parsed.
-func invalidURL(err error) error {
-	if errors.Is(err, dibs.ErrInvalid) {
-		return err
-	}
-	return &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
-}
-
-// plainParseError keeps passwords out of the message: the errors of pgx about words such
-// as "host=h password=a b", and those of net/url, can quote a part of one.
-func plainParseError(err error) string {
-	const form = "it has the form postgres://user:password@host:5432/database"
-	var parse *pgconn.ParseConfigError
-	if errors.As(err, &parse) && errors.Unwrap(parse) != nil && !errors.As(err, new(*url.Error)) {
-		if scheme, _, _ := strings.Cut(parse.ConnString, "://"); scheme == "postgres" || scheme == "postgresql" {
-			return "cannot be parsed: " + errors.Unwrap(parse).Error() + "; " + form
-		}
-	}
-	return "cannot be parsed; " + form
 }
 
 func hasParam(u, name string) bool {

@@ -69,24 +69,31 @@ func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Lease, d tim
 				progress = make([]*string, len(ids))
 			}
 			raw, _ := json.Marshal(p) // it always encodes
-			progress[i] = text(string(raw))
+			progress[i] = new(string(raw))
 		}
 	}
-	done, timedOut, err := s.extendHeld(ctx, []any{ids, tokens, d.Microseconds(), progress})
-	if err != nil {
-		return err
+	type extended struct {
+		id           int64
+		cancel, over bool // it is to be cancelled; it has run longer than its queue allows
 	}
-	for id, cancel := range done {
-		delete(left, id)
-		if cancel {
-			out.Cancelled = append(out.Cancelled, id)
+	var done []extended
+	extend := collect(s.step("extend", ids, tokens, d.Microseconds(), progress), &done, func(e *extended) []any { return []any{&e.id, &e.cancel, &e.over} })
+	if err := s.upkeep.run(ctx, extend); err != nil { // not by db: an Extend must not wait for the pool, whose connections transactions may have used up
+		return wrap("extend", err)
+	}
+	for _, e := range done {
+		delete(left, e.id)
+		if e.cancel {
+			out.Cancelled = append(out.Cancelled, e.id)
+		}
+		if e.over {
+			out.TimedOut = append(out.TimedOut, e.id)
 		}
 	}
-	out.TimedOut = append(out.TimedOut, timedOut...)
 	if len(left) == 0 {
 		return nil
 	}
-	held, err := s.held(ctx, "extend", []any{ids, tokens})
+	held, err := s.held(ctx, "extend", ids, tokens)
 	if err != nil {
 		return err
 	}
@@ -113,32 +120,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// extendHeld runs extend.sql: of the extended jobs, whether they are to be cancelled, and those that
-// have run longer than their queues allow.
-func (s *Store) extendHeld(ctx context.Context, args []any) (cancelled map[int64]bool, timedOut []int64, err error) {
-	cancelled = map[int64]bool{}
-	var id int64
-	var cancel, over bool
-	// An Extend must not wait for the pool, whose connections transactions may have used up.
-	err = s.upkeep.run(ctx, step{sql: s.sql.get("extend"), args: args, begin: func() { clear(cancelled); timedOut = nil }, row: func(scan func(...any) error) error {
-		err := scan(&id, &cancel, &over)
-		if cancelled[id] = cancel; over {
-			timedOut = append(timedOut, id)
-		}
-		return err
-	}})
-	return cancelled, timedOut, wrap("extend", err)
-}
-
 // held runs held.sql: of the jobs whose tokens are good, whether a transaction is finishing them.
-func (s *Store) held(ctx context.Context, op string, args []any) (map[int64]bool, error) {
-	held := map[int64]bool{}
-	err := s.upkeep.run(ctx, step{sql: s.sql.get("held"), args: args, begin: func() { clear(held) }, row: func(scan func(...any) error) error {
-		var id int64
-		var is bool
-		err := scan(&id, &is)
-		held[id] = is
-		return err
-	}})
+func (s *Store) held(ctx context.Context, op string, ids []int64, tokens [][16]byte) (map[int64]bool, error) {
+	type heldJob struct {
+		id        int64
+		finishing bool
+	}
+	var list []heldJob
+	err := s.upkeep.run(ctx, collect(s.step("held", ids, tokens), &list, func(h *heldJob) []any { return []any{&h.id, &h.finishing} }))
+	held := make(map[int64]bool, len(list))
+	for _, h := range list {
+		held[h.id] = h.finishing
+	}
 	return held, wrap(op, err)
 }

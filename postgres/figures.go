@@ -9,15 +9,6 @@ func (s *Store) ObserveBatches(f func(call string, calls int)) {
 	}
 }
 
-// observed reports the batches of one call to whoever wants to know.
-func (s *Store) observed(call string) func(calls int) {
-	return func(calls int) {
-		if f := s.batches.Load(); f != nil && *f != nil {
-			(*f)(call, calls)
-		}
-	}
-}
-
 // Figures reports by name what the store knows of itself in this process: its pool of connections, and the
 // queues whose claims long transactions slow down. Package metrics makes metrics of it.
 func (s *Store) Figures(report func(name string, value float64)) {
@@ -42,22 +33,17 @@ func (c *queueCache) marked() (queues, passedOver int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, l := range c.lanes {
-		has, n := l.marked()
-		if has {
-			queues++
+		l.mu.Lock()
+		has := 0
+		for _, m := range l.marksByKinds {
+			m.mu.Lock()
+			if passedOver = max(passedOver, len(m.passedOver)); m.places != nil {
+				has = 1
+			}
+			m.mu.Unlock()
 		}
-		passedOver = max(passedOver, n)
+		l.mu.Unlock()
+		queues += has
 	}
 	return queues, passedOver
-}
-
-func (l *lanes) marked() (has bool, passedOver int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, m := range l.marksByKinds {
-		m.mu.Lock()
-		has, passedOver = has || m.places != nil, max(passedOver, len(m.passedOver))
-		m.mu.Unlock()
-	}
-	return has, passedOver
 }

@@ -69,20 +69,19 @@ func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error 
 		}
 	}
 	if len(left.Unwritten) == 0 {
-		return finishError(left)
+		return checks.Unfinished(left)
 	}
-	unwritten := slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(left.Unwritten, o.ID) })
-	ids, tokens := namesOf(unwritten)
-	finishing, err := s.held(ctx, "finish", []any{ids, tokens})
+	unwritten, _ := parted(outcomes, func(o dibs.Outcome) bool { return slices.Contains(left.Unwritten, o.ID) })
+	finishing, err := s.held(ctx, "finish", each(unwritten, idOf), each(unwritten, tokenOf))
 	if err != nil {
-		return finishError(left)
+		return checks.Unfinished(left)
 	}
-	last := slices.DeleteFunc(unwritten, func(o dibs.Outcome) bool { return finishing[o.ID] })
+	_, last := parted(unwritten, func(o dibs.Outcome) bool { return finishing[o.ID] })
 	left.Unwritten = slices.DeleteFunc(left.Unwritten, func(id int64) bool { return !finishing[id] })
 	if len(last) > 0 {
 		err = s.finishInto(ctx, &left, last, lastLockWait)
 	}
-	return cmp.Or(err, finishError(left))
+	return cmp.Or(err, checks.Unfinished(left))
 }
 
 // finishInto writes outcomes, and adds to left those that are refused or not written.
@@ -102,161 +101,127 @@ func (s *Store) finishInto(ctx context.Context, left *dibs.FinishError, outcomes
 	return nil
 }
 
-// finishError returns left as an error, or nil if left names no job.
-func finishError(left dibs.FinishError) error {
-	if len(left.Unwritten)+len(left.Lost) == 0 {
-		return nil
-	}
-	if len(left.Unwritten) == 0 {
-		left.Err = nil
-	}
-	return &left
-}
-
 // finish writes checked outcomes.
 func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, f finisher) error {
 	lost, err := s.write(ctx, outcomes, f)
 	if err != nil || len(lost) == 0 {
 		return wrap("finish", err)
 	}
-	good, err := s.recheck(ctx, lost, f)
-	if err != nil {
+	// While a lease is being extended, a finish may see its old end: recheck.sql finds those that are good after all.
+	good := map[int64]bool{}
+	if err := f.run(ctx, f.steps(among(s.step("recheck", each(lost, idOf), each(lost, tokenOf)), good))...); err != nil {
 		return &dibs.FinishError{Err: wrap("finish", err), Unwritten: idsOf(lost)}
 	}
-	if len(good) > 0 {
-		isGood := func(o dibs.Outcome) bool { return good[o.ID] }
-		again := slices.DeleteFunc(slices.Clone(lost), func(o dibs.Outcome) bool { return !isGood(o) })
-		lost = slices.DeleteFunc(lost, isGood)
+	again, lost := parted(lost, func(o dibs.Outcome) bool { return good[o.ID] })
+	if len(again) > 0 {
 		still, err := s.write(ctx, again, f)
 		if err != nil {
 			return &dibs.FinishError{Err: wrap("finish", err), Unwritten: idsOf(again), Lost: idsOf(lost)}
 		}
 		lost = append(lost, still...)
 	}
-	return finishError(dibs.FinishError{Lost: idsOf(lost)})
+	return checks.Unfinished(dibs.FinishError{Lost: idsOf(lost)})
 }
 
 // write writes outcomes, and returns those that were refused.
 func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, f finisher) (lost []dibs.Outcome, err error) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b dibs.Outcome) int { return cmp.Compare(a.ID, b.ID) })
-	done := finished{}
-	begin := done.begin // only the first statement clears done
+	final, back := parted(outcomes, func(o dibs.Outcome) bool { return stateOf(o).Final() })
+	var ended, given []written
 	var steps []step
-	if final, args := finalArgs(outcomes); final > 0 {
-		steps = append(steps, step{sql: s.sql.get("complete"), args: append(args, f.ownTokens), begin: begin, row: done.scanQueue})
-		begin = nil
+	if len(final) > 0 {
+		steps = append(steps, collect(s.step(
+			"complete", each(final, idOf), each(final, tokenOf), each(final, func(o *dibs.Outcome) string { return string(stateOf(*o)) }),
+			orNone(each(final, func(o *dibs.Outcome) *string { return textOrNil(o.Result) })), orNone(each(final, errorText)), f.ownTokens,
+		), &ended, (*written).columns))
 	}
-	if back, args := backArgs(outcomes); back > 0 {
-		steps = append(steps, step{sql: s.sql.get("retry"), args: append(args, f.ownTokens), begin: begin, row: done.scan})
+	if len(back) > 0 {
+		steps = append(steps, collect(s.step(
+			"retry", each(back, idOf), each(back, tokenOf), each(back, func(o *dibs.Outcome) string { return string(o.Ending) }),
+			each(back, errorText), each(back, delayOf), f.ownTokens,
+		), &given, (*written).columns))
 	}
 	if err := f.run(ctx, f.steps(steps...)...); err != nil {
 		return nil, err
 	}
-	for queue, freed := range done.queues {
+	ids, queues := make(map[int64]bool, len(outcomes)), map[string]bool{} // queues: true if a group's place became free
+	for _, w := range append(ended, given...) {
+		queues[w.queue] = queues[w.queue] || w.freed
+		for text := range strings.SplitSeq(strings.Trim(w.ids, "{}"), ",") {
+			id, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return nil, err
+			}
+			ids[id] = true
+		}
+	}
+	for queue, freed := range queues {
 		if q, _ := s.queues.get(queue); freed || q.Concurrency > 0 {
 			s.bell.madeRoom(queue)
 		}
 	}
 	s.waits.Ended(func() []int64 { return idsOf(outcomes) })
-	return slices.DeleteFunc(outcomes, func(o dibs.Outcome) bool { return done.ids[o.ID] }), nil
+	return slices.DeleteFunc(outcomes, func(o dibs.Outcome) bool { return ids[o.ID] }), nil
 }
 
-// recheck returns the refused outcomes whose leases are good after all: while a lease is
-// being extended, a finish may see its old end.
-func (s *Store) recheck(ctx context.Context, lost []dibs.Outcome, f finisher) (map[int64]bool, error) {
-	good := map[int64]bool{}
-	ids, tokens := namesOf(lost)
-	err := f.run(ctx, f.steps(step{
-		sql:   s.sql.get("recheck"),
-		args:  []any{ids, tokens},
-		begin: func() { clear(good) },
-		row: func(scan func(...any) error) error {
-			var id int64
-			err := scan(&id)
-			good[id] = true
-			return err
-		},
-	})...)
-	return good, err
+// written is a row of complete.sql or retry.sql: jobs whose outcomes are written.
+type written struct {
+	queue string
+	freed bool   // they have left places of groups
+	ids   string // as text, which every driver can read
 }
 
-func namesOf(outcomes []dibs.Outcome) (ids []int64, tokens [][16]byte) {
+func (w *written) columns() []any { return []any{&w.queue, &w.freed, &w.ids} }
+
+// parted are the outcomes that are as asked, and the others.
+func parted(outcomes []dibs.Outcome, as func(dibs.Outcome) bool) (are, others []dibs.Outcome) {
+	are = make([]dibs.Outcome, 0, len(outcomes))
 	for _, o := range outcomes {
-		ids, tokens = append(ids, o.ID), append(tokens, [16]byte(o.Token))
-	}
-	return ids, tokens
-}
-
-// finished collects what the statements report as written.
-type finished struct {
-	ids    map[int64]bool
-	queues map[string]bool // true if a group's place became free in the queue
-}
-
-func (f *finished) begin() { f.ids, f.queues = map[int64]bool{}, map[string]bool{} }
-
-// scan reads a row of retry.sql.
-func (f *finished) scan(scan func(...any) error) error {
-	var id int64
-	var queue string
-	var freed bool
-	err := scan(&id, &queue, &freed)
-	f.ids[id] = true
-	f.queues[queue] = f.queues[queue] || freed
-	return err
-}
-
-// scanQueue reads a row of complete.sql.
-func (f *finished) scanQueue(scan func(...any) error) error {
-	var queue, ids string
-	var freed bool
-	if err := scan(&queue, &freed, &ids); err != nil {
-		return err
-	}
-	f.queues[queue] = f.queues[queue] || freed
-	for text := range strings.SplitSeq(strings.Trim(ids, "{}"), ",") {
-		id, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return err
+		if as(o) {
+			are = append(are, o)
+		} else {
+			others = append(others, o)
 		}
-		f.ids[id] = true
 	}
-	return nil
+	return are, others
 }
+
+// each is a parameter of a statement, with a value for each outcome.
+func each[T any](outcomes []dibs.Outcome, value func(*dibs.Outcome) T) []T {
+	all := make([]T, len(outcomes))
+	for i := range outcomes {
+		all[i] = value(&outcomes[i])
+	}
+	return all
+}
+
+func idOf(o *dibs.Outcome) int64 { return o.ID }
+
+func tokenOf(o *dibs.Outcome) [16]byte { return o.Token }
 
 func idsOf(outcomes []dibs.Outcome) []int64 {
-	ids := make([]int64, len(outcomes))
-	for i, o := range outcomes {
-		ids[i] = o.ID
-	}
+	ids := each(outcomes, idOf)
 	slices.Sort(ids)
 	return ids
 }
 
 // stateOf is the state that an outcome leads to, as far as the outcome alone decides it; retry.sql decides the rest.
-func stateOf(o *dibs.Outcome) dibs.State { return (&dibs.RawJob{}).After(*o) }
+func stateOf(o dibs.Outcome) dibs.State { return (&dibs.RawJob{}).After(o) }
 
-func finalArgs(outcomes []dibs.Outcome) (n int, args []any) {
-	var ids []int64
-	var tokens [][16]byte
-	var states []string
-	var results, errors []*string
-	for i := range outcomes {
-		o := &outcomes[i]
-		state := stateOf(o)
-		if !state.Final() {
-			continue
-		}
-		ids, tokens, states = append(ids, o.ID), append(tokens, [16]byte(o.Token)), append(states, string(state))
-		var result *string
-		if o.Result != nil {
-			text := string(o.Result)
-			result = &text
-		}
-		results, errors = append(results, result), append(errors, errorText(o))
+// errorText is nil for outcomes that leave no entry in the error history.
+func errorText(o *dibs.Outcome) *string {
+	if !o.LeavesError() {
+		return nil
 	}
-	return len(ids), []any{ids, tokens, states, orNone(results), orNone(errors)}
+	return &o.Error
+}
+
+func delayOf(o *dibs.Outcome) *int64 {
+	if o.Delay == nil {
+		return nil
+	}
+	return new(o.Delay.Microseconds())
 }
 
 // orNone turns a list of only nil into nil: most jobs have no result and no error.
@@ -265,35 +230,4 @@ func orNone(list []*string) []*string {
 		return list
 	}
 	return nil
-}
-
-func backArgs(outcomes []dibs.Outcome) (n int, args []any) {
-	var ids []int64
-	var tokens [][16]byte
-	var endings []string
-	var errors []*string
-	var delays []*int64
-	for i := range outcomes {
-		o := &outcomes[i]
-		if stateOf(o).Final() {
-			continue
-		}
-		ids, tokens, endings = append(ids, o.ID), append(tokens, [16]byte(o.Token)), append(endings, string(o.Ending))
-		errors = append(errors, errorText(o))
-		var delay *int64
-		if o.Delay != nil {
-			us := o.Delay.Microseconds()
-			delay = &us
-		}
-		delays = append(delays, delay)
-	}
-	return len(ids), []any{ids, tokens, endings, errors, delays}
-}
-
-// errorText is nil for outcomes that leave no entry in the error history.
-func errorText(o *dibs.Outcome) *string {
-	if !o.LeavesError() {
-		return nil
-	}
-	return &o.Error
 }

@@ -1,13 +1,15 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,18 +29,15 @@ const locksConns = 3
 // queue that does not exist gives ErrUnknownQueue.
 func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Footprint, err error) {
 	r := dibs.ClaimRequest{Queue: queue, Worker: "dibs locks", N: n}
-	if err := s.ready(ctx, "locks"); err != nil {
-		return f, err
-	}
-	if err := checks.Claim(&r); err != nil {
+	if err := s.ready(ctx, "locks", checks.Claim(&r)); err != nil {
 		return f, err
 	}
 	q, ok, err := s.queue(ctx, r.Queue)
+	if err == nil && !ok {
+		err = checks.Failed("locks", fmt.Errorf("%w %q", dibs.ErrUnknownQueue, r.Queue))
+	}
 	if err != nil {
 		return f, err
-	}
-	if !ok {
-		return f, checks.Failed("locks", fmt.Errorf("%w %q", dibs.ErrUnknownQueue, r.Queue))
 	}
 	f.Queue, f.Paused = r.Queue, q.Paused
 	if most := s.sidePool.Config().MaxConns; s.ownsPool && most < locksConns {
@@ -58,23 +57,14 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	if q.Concurrency > 0 && !q.counted {
 		f.Note = "The first claim under a new limit counts the running jobs: here in the claim's transaction, usually before it."
 	}
-	l := lockProbe{s: s, q: q, r: r, pid: t.Conn().PgConn().PID(), group: groupOf(jobs), queues: []string{q.Name}}
+	l := lockProbe{s: s, q: q, r: r, pid: t.Conn().PgConn().PID(), queues: []string{q.Name}}
 	for _, j := range jobs {
-		l.jobs = append(l.jobs, j.ID)
+		l.jobs, l.group = append(l.jobs, j.ID), cmp.Or(l.group, j.Group)
 	}
 	if f.Locks, err = l.held(ctx, t); err == nil {
 		f.Others, err = l.others(ctx)
 	}
 	return f, wrap("locks", err)
-}
-
-func groupOf(jobs []*dibs.RawJob) string {
-	for _, j := range jobs {
-		if j.Group != "" {
-			return j.Group
-		}
-	}
-	return ""
 }
 
 // connOn runs statements in a transaction of this store's own.
@@ -117,20 +107,22 @@ func (l lockProbe) held(ctx context.Context, t pgx.Tx) ([]footprint.Lock, error)
 	if err := t.QueryRow(ctx, "select pg_catalog.pg_current_xact_id()::pg_catalog.xid::pg_catalog.text").Scan(&xid); err != nil {
 		return nil, err
 	}
+	type heldLock struct {
+		kind, name, mode string
+		key              int64
+	}
+	var held []heldLock
+	look := collect(l.s.step("locks_held", int32(l.pid)), &held, func(h *heldLock) []any { return []any{&h.kind, &h.name, &h.mode, &h.key} })
+	if err := l.s.upkeep.run(ctx, look); err != nil {
+		return nil, err
+	}
 	var locks []footprint.Lock
 	var tables []string // tables in which rows may be locked
-	err := l.s.upkeep.run(ctx, step{sql: l.s.sql.get("locks_held"), args: []any{int32(l.pid)}, row: func(scan func(...any) error) error {
-		var kind, name, mode string
-		var key int64
-		err := scan(&kind, &name, &mode, &key)
-		if kind == "table" && mode != "AccessShareLock" {
-			tables = append(tables, name)
+	for _, h := range held {
+		if h.kind == "table" && h.mode != "AccessShareLock" {
+			tables = append(tables, h.name)
 		}
-		locks = append(locks, l.inWords(kind, name, mode, key))
-		return err
-	}})
-	if err != nil {
-		return nil, err
+		locks = append(locks, l.inWords(h.kind, h.name, h.mode, h.key))
 	}
 	rows, err := l.rows(ctx, xid, tables)
 	return append(locks, rows...), err
@@ -138,7 +130,7 @@ func (l lockProbe) held(ctx context.Context, t pgx.Tx) ([]footprint.Lock, error)
 
 // inWords describes one lock.
 func (l lockProbe) inWords(kind, name, mode string, key int64) footprint.Lock {
-	lock := footprint.Lock{On: kind + " " + name, Mode: spaced(strings.TrimSuffix(mode, "Lock"))}
+	lock := footprint.Lock{On: kind + " " + name, Mode: strings.ToUpper(camelCase.ReplaceAllString(strings.TrimSuffix(mode, "Lock"), "$1 $2"))}
 	switch kind {
 	case "table", "sequence":
 		lock.Means = relationMeans[lock.Mode]
@@ -157,17 +149,7 @@ var relationMeans = map[string]string{
 	"ROW EXCLUSIVE": "stops only DROP, ALTER, CREATE INDEX",
 }
 
-// spaced turns RowExclusive into ROW EXCLUSIVE.
-func spaced(camel string) string {
-	var b strings.Builder
-	for i, r := range camel {
-		if i > 0 && unicode.IsUpper(r) {
-			b.WriteByte(' ')
-		}
-		b.WriteRune(unicode.ToUpper(r))
-	}
-	return b.String()
-}
+var camelCase = regexp.MustCompile("([a-z])([A-Z])")
 
 // advisory says what an advisory lock guards.
 func (l lockProbe) advisory(key int64) string {
@@ -191,24 +173,26 @@ var multixactModes = map[string]int{"forupd": 0, "upd": 0, "fornokeyupd": 1, "no
 
 // rows counts the rows that are locked, by table and strength.
 func (l lockProbe) rows(ctx context.Context, xid string, tables []string) ([]footprint.Lock, error) {
+	type lockedRow struct {
+		table, ctid string
+		mode        *string
+	}
+	var locked []lockedRow
+	look := collect(l.s.step("locks_rows", xid, tables, l.queues, l.jobs), &locked, func(r *lockedRow) []any { return []any{&r.table, &r.ctid, &r.mode} })
+	if err := l.s.upkeep.run(ctx, look); err != nil {
+		return nil, err
+	}
 	rows := map[string][]string{} // locked rows by table, whose strength must be found
 	counts := map[string][]int{}  // numbers of locked rows by table and strength
-	err := l.s.upkeep.run(ctx, step{sql: l.s.sql.get("locks_rows"), args: []any{xid, tables, l.queues, l.jobs}, row: func(scan func(...any) error) error {
-		var table, ctid string
-		var mode *string
-		err := scan(&table, &ctid, &mode)
-		if counts[table] == nil {
-			counts[table] = make([]int, len(strengths))
+	for _, r := range locked {
+		if counts[r.table] == nil {
+			counts[r.table] = make([]int, len(strengths))
 		}
-		if mode != nil {
-			counts[table][multixactModes[*mode]]++
+		if r.mode != nil {
+			counts[r.table][multixactModes[*r.mode]]++
 		} else {
-			rows[table] = append(rows[table], ctid)
+			rows[r.table] = append(rows[r.table], r.ctid)
 		}
-		return err
-	}})
-	if err != nil {
-		return nil, err
 	}
 	for table, ctids := range rows {
 		if err := l.strengths(ctx, table, ctids, counts[table]); err != nil {
@@ -245,4 +229,154 @@ func (l lockProbe) strengths(ctx context.Context, table string, ctids []string, 
 		left = free
 	}
 	return nil
+}
+
+// others makes the calls that other processes may make while the claim's transaction is
+// open, each in a transaction that it rolls back.
+func (l lockProbe) others(ctx context.Context) ([]footprint.Other, error) {
+	enqueue := func(group string) func(*Store) (string, error) {
+		return func(s *Store) (string, error) {
+			out, _, err := s.enqueue(ctx, []dibs.NewJob{{Queue: l.q.Name, Kind: "dibs locks", Group: group}}, s.db)
+			return noted(out, err)
+		}
+	}
+	tries := []struct {
+		what string
+		do   func(*Store) (note string, err error)
+	}{
+		{"another claim", func(s *Store) (string, error) {
+			jobs, err := s.claimUnderSettings(ctx, l.r, claimer{conn: s.db})
+			return l.noteOfClaim(len(jobs)), err
+		}},
+		{"enqueue into the queue", enqueue("")},
+		{"enqueue into the same group", enqueue(l.group)},
+		{"extend another job", l.withAnother(ctx, func(s *Store, j *dibs.RawJob) error {
+			e, err := s.Extend(ctx, []dibs.Lease{j.Lease()}, l.q.Lease)
+			if err == nil && len(e.Lost) > 0 {
+				return dibs.ErrLeaseLost
+			}
+			return err
+		})},
+		{"finish another job", l.withAnother(ctx, func(s *Store, j *dibs.RawJob) error {
+			return s.finish(ctx, []dibs.Outcome{j.Lease().Complete(nil)}, finisher{conn: s.db})
+		})},
+		{"stats", func(s *Store) (string, error) { return noted(s.Stats(ctx)) }},
+		{"list", func(s *Store) (string, error) { return noted(s.List(ctx, dibs.Filter{Queue: l.q.Name})) }},
+		{"a change of settings", func(s *Store) (string, error) {
+			return noted(s.SetQueue(ctx, l.q.Name, dibs.QueueChange{Paused: &l.q.Paused}))
+		}},
+	}
+	var all []footprint.Other
+	for _, try := range tries {
+		if try.what == "enqueue into the same group" && l.group == "" {
+			continue
+		}
+		o, err := l.try(ctx, try.do)
+		if err != nil {
+			return nil, err
+		}
+		o.What = try.what
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// noted is what a call that has nothing to note returns.
+func noted[T any](_ T, err error) (note string, e error) { return "", err }
+
+func (l lockProbe) noteOfClaim(n int) string {
+	switch {
+	case n > 0:
+		return "gets other jobs"
+	case l.q.Concurrency > 0:
+		return "gets nothing: claims under a limit take turns"
+	}
+	return "finds no other job due"
+}
+
+// noOther is the note of a call that found no job to try it on.
+const noOther = "no other job"
+
+// withAnother calls do with a running job of other workers, or else with one that it
+// claims for that. A running job whose lease has ended is no use, so it takes the latest lease.
+func (l lockProbe) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob) error) func(*Store) (string, error) {
+	return func(s *Store) (string, error) {
+		page, err := s.List(ctx, dibs.Filter{Queue: l.q.Name, State: dibs.Running, Limit: 100})
+		if err != nil {
+			return noOther, err
+		}
+		if len(page.Jobs) > 0 {
+			last := slices.MaxFunc(page.Jobs, func(a, b *dibs.RawJob) int { return a.LeaseUntil.Compare(b.LeaseUntil) })
+			if err := do(s, last); !errors.Is(err, dibs.ErrLeaseLost) {
+				return "", err
+			}
+		}
+		r := l.r
+		r.N = 1
+		jobs, err := s.claimUnderSettings(ctx, r, claimer{conn: s.db})
+		if err != nil || len(jobs) == 0 {
+			return noOther, err
+		}
+		return "", do(s, jobs[0])
+	}
+}
+
+// awaitedEvery is how often try asks the server whether the call waits for the claim.
+const awaitedEvery = 100 * time.Millisecond
+
+// try measures one call, and cancels it once it is seen to wait for the claim.
+func (l lockProbe) try(ctx context.Context, do func(*Store) (string, error)) (o footprint.Other, err error) {
+	t, err := l.s.beginOn(ctx, l.s.sidePool)
+	if err != nil {
+		return o, err
+	}
+	defer t.Rollback(context.WithoutCancel(ctx))
+	s := l.s.within(t)
+	if _, _, err := s.queue(ctx, l.q.Name); err != nil { // other processes know the settings already
+		return o, err
+	}
+	done := make(chan error, 1)
+	start := time.Now()
+	go func() {
+		note, err := do(s)
+		o.Note, o.Took, o.Untried = note, time.Since(start), note == noOther
+		done <- err
+	}()
+	waits := ""
+	for {
+		select {
+		case err := <-done:
+			if o.WaitsFor = waits; waits != "" {
+				err = nil // it was cancelled
+			}
+			return o, err
+		case <-time.After(awaitedEvery):
+			if waits == "" {
+				if waits, err = l.awaited(ctx, t); err != nil {
+					return o, errors.Join(err, <-done)
+				}
+			}
+		}
+	}
+}
+
+// awaited returns the claim's lock for which t waits, if any, and then cancels t's statement.
+func (l lockProbe) awaited(ctx context.Context, t pgx.Tx) (what string, err error) {
+	pid := int32(t.Conn().PgConn().PID())
+	var kind, table string
+	var key int64
+	if err := l.s.upkeep.run(ctx, l.s.step("locks_awaited", pid, int32(l.pid)).into(&kind, &table, &key)); err != nil {
+		return "", err
+	}
+	switch kind {
+	case "":
+		return "", nil
+	case "advisory":
+		what = l.advisory(key)
+	case "relation":
+		what = "the table " + table
+	default:
+		what = "a row of " + table
+	}
+	return what, l.s.upkeep.run(ctx, step{sql: "select pg_catalog.pg_cancel_backend($1)", args: []any{pid}})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/qualify"
 	"github.com/dibs-queue/dibs/internal/sqlfiles"
+	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
 // SendSeparately makes the store send the statements of a transaction, and the commit, one
@@ -190,7 +191,7 @@ func (s *Store) ProbeMarks(queue string) {
 }
 
 // AddNewQueues is what a store does that hears of a new queue.
-func (s *Store) AddNewQueues(ctx context.Context) error { return s.addNewQueues(ctx) }
+func (s *Store) AddNewQueues(ctx context.Context) error { return s.addNewQueues(ctx, wakeups.All) }
 
 // ForgetQueues makes the store read the settings of queues anew.
 func (s *Store) ForgetQueues() { s.queues.init() }

@@ -1,10 +1,12 @@
 package postgres
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -17,14 +19,15 @@ import (
 type lanes struct {
 	eager bool // given to the marks
 
-	mu                  sync.Mutex
-	known               []int16 // the priorities, ascending
-	learned             time.Time
-	claimedSinceLearned bool              // a claim has found jobs since then
-	marksByKinds        map[string]*marks // marks for each set of kinds asked for
-	turnsMissed         int               // claims in a row that found another's turn
-	ratesLooked         time.Time         // when drop_rates.sql last ran
-	ratesAfter          string            // the last group that it looked at
+	mu           sync.Mutex
+	known        []int16 // the priorities, ascending
+	learned      time.Time
+	marksByKinds map[string]*marks // marks for each set of kinds asked for
+	ratesLooked  time.Time         // when drop_rates.sql last ran; sweeper.due guards it
+	ratesAfter   string            // the last group that it looked at
+
+	claimedSinceLearned atomic.Bool  // a claim has found jobs since the lanes were learned
+	turnsMissed         atomic.Int32 // claims in a row that found another's turn
 }
 
 const (
@@ -56,56 +59,41 @@ func (l *lanes) list() []int16 {
 func (l *lanes) mustLearn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.learned) <= relearn || !l.claimedSinceLearned && !l.learned.IsZero() {
+	if time.Since(l.learned) <= relearn || !l.claimedSinceLearned.Load() && !l.learned.IsZero() {
 		return false
 	}
-	l.learned, l.claimedSinceLearned = time.Now(), false
+	l.learned = time.Now()
+	l.claimedSinceLearned.Store(false)
 	if len(l.known) >= maxLanes {
 		l.known = nil // some may be out of use
 	}
 	return true
 }
 
-// jobsClaimed records that a claim found jobs.
-func (l *lanes) jobsClaimed() {
-	l.mu.Lock()
-	l.claimedSinceLearned = true
-	l.mu.Unlock()
+// learnLanes searches the gaps of a queue for lanes.
+func (s *Store) learnLanes(ctx context.Context, q queueRow, l *lanes) error {
+	most := maxLanes
+	if q.Order == dibs.LIFO {
+		most = dibs.MaxPriority + 1 // LIFO needs them all: gaps are read oldest first
+	}
+	var r laneRanges
+	l.ranges(dibs.FIFO, nil, &r)
+	var low, high, priorities []int16
+	for i, how := range r.how {
+		if how == gap {
+			low, high = append(low, r.low[i]), append(high, r.high[i])
+		}
+	}
+	err := s.upkeep.run(ctx, column(s.step("lanes", q.Name, low, high, most), &priorities))
+	if err == nil {
+		l.add(most, priorities...)
+	}
+	return err
 }
 
 // waitForTurn is how long to wait after a claim that did not get the turn. It grows, as the
 // transaction that has the turn may stay open.
-func (l *lanes) waitForTurn() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	wait := reclaimPause << min(l.turnsMissed, 8)
-	l.turnsMissed++
-	return wait
-}
-
-func (l *lanes) turnHeld() {
-	l.mu.Lock()
-	l.turnsMissed = 0
-	l.mu.Unlock()
-}
-
-// gaps are the ranges of priorities between the lanes.
-func (l *lanes) gaps() (low, high []int16) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	next := lowest
-	for i := range len(l.known) + 1 {
-		end := int32(dibs.MaxPriority) + 1
-		if i < len(l.known) {
-			end = int32(l.known[i])
-		}
-		if next < end {
-			low, high = append(low, int16(next)), append(high, int16(end-1))
-		}
-		next = end + 1
-	}
-	return low, high
-}
+func (l *lanes) waitForTurn() time.Duration { return reclaimPause << min(l.turnsMissed.Add(1)-1, 8) }
 
 // marks are the marks of claims for these kinds.
 func (l *lanes) marks(kinds []string) *marks {

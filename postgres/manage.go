@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,10 +12,9 @@ import (
 
 // Cancel implements dibs.Admin.
 func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
-	var c changedJobs
-	err = s.change(ctx, "cancel", ids, nil, &c)
-	c.done(s) // a cancelled job may have made room in its group
-	for _, j := range c.jobs {
+	done, err := s.change(ctx, "cancel", ids)
+	s.changed(done) // a cancelled job may have made room in its group
+	for _, j := range done {
 		if j.state == dibs.Running {
 			asked = append(asked, j.id)
 		} else {
@@ -36,21 +36,20 @@ func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 
 // RequeueEnded implements dibs.Admin.
 func (s *Store) RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
-	var c changedJobs
-	err := s.changeEnded(ctx, "requeue", ids, until, &c)
-	return c.done(s), err
+	done, err := s.changeEnded(ctx, "requeue", ids, until)
+	return s.changed(done), err
 }
 
 // changeEnded changes jobs that ended at until or before, or whenever they ended if it is zero.
-func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, c *changedJobs) error {
+func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time) ([]changedJob, error) {
 	if err := checks.Until(until); err != nil {
-		return err
+		return nil, err
 	}
 	var latest any
 	if !until.IsZero() {
 		latest = until
 	}
-	return s.change(ctx, name, ids, []any{latest}, c)
+	return s.change(ctx, name, ids, latest)
 }
 
 // Edit implements dibs.Admin.
@@ -58,16 +57,11 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	if err := checks.Edit(ids, e); err != nil {
 		return nil, err
 	}
-	var c changedJobs
-	err := s.change(ctx, "edit", ids, []any{e.Priority, e.RunAt}, &c)
-	return c.done(s), err
+	done, err := s.change(ctx, "edit", ids, e.Priority, e.RunAt)
+	return s.changed(done), err
 }
 
-// changedJobs collects the jobs that an operator's statement has changed.
-type changedJobs struct {
-	jobs []changedJob
-}
-
+// changedJob is a job that an operator's statement has changed.
 type changedJob struct {
 	id       int64
 	queue    string
@@ -75,8 +69,8 @@ type changedJob struct {
 	state    dibs.State // set by cancel.sql only
 }
 
-func (c *changedJobs) scan(name string, scan func(...any) error) error {
-	var j changedJob
+// columns are those of the operator's statement of this name.
+func (j *changedJob) columns(name string) []any {
 	to := []any{&j.id, &j.queue}
 	switch name {
 	case "edit":
@@ -84,15 +78,13 @@ func (c *changedJobs) scan(name string, scan func(...any) error) error {
 	case "cancel":
 		to = append(to, &j.state)
 	}
-	err := scan(to...)
-	c.jobs = append(c.jobs, j)
-	return err
+	return to
 }
 
-// done has workers look for the jobs that were put back or moved, and returns their ids.
-func (c *changedJobs) done(s *Store) []int64 {
+// changed has workers look for the jobs that were put back or moved, and returns their ids.
+func (s *Store) changed(jobs []changedJob) []int64 {
 	queues := map[string]bool{}
-	for _, j := range c.jobs {
+	for _, j := range jobs {
 		if queues[j.queue] = true; j.priority != nil {
 			s.queues.addLane(j.queue, *j.priority)
 		}
@@ -100,12 +92,12 @@ func (c *changedJobs) done(s *Store) []int64 {
 	for queue := range queues {
 		s.Wake(queue)
 	}
-	return c.ids()
+	return idsChanged(jobs)
 }
 
-func (c *changedJobs) ids() []int64 {
+func idsChanged(jobs []changedJob) []int64 {
 	ids := []int64{}
-	for _, j := range c.jobs {
+	for _, j := range jobs {
 		ids = append(ids, j.id)
 	}
 	slices.Sort(ids)
@@ -114,9 +106,8 @@ func (c *changedJobs) ids() []int64 {
 
 // DeleteEnded implements dibs.Admin.
 func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
-	var c changedJobs
-	err := s.changeEnded(ctx, "delete", ids, until, &c)
-	return c.ids(), err
+	done, err := s.changeEnded(ctx, "delete", ids, until)
+	return idsChanged(done), err
 }
 
 // Prune implements dibs.Admin.
@@ -127,11 +118,7 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 	total, size := 0, pruneBatch
 	for {
 		n := 0
-		err := s.db.run(ctx, step{
-			sql:  s.sql.get("prune"),
-			args: []any{queue, string(state), olderThan.Microseconds(), size},
-			row:  func(scan func(...any) error) error { return scan(&n) },
-		})
+		err := s.db.run(ctx, s.step("prune", queue, string(state), olderThan.Microseconds(), size).into(&n))
 		if fewer, ok := smaller(err, size); ok {
 			size = fewer
 			continue
@@ -143,4 +130,67 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 			return total, nil
 		}
 	}
+}
+
+// lockedPatience is how long an operator's call waits for jobs that an open transaction
+// has locked (Tx.Claim, Tx.Finish).
+const lockedPatience = 5 * time.Second
+
+// change runs one of the operator's statements on a list of ids, and again on those that
+// another transaction had locked. Where the server ends it as it takes too long, it goes on with fewer ids at a time.
+func (s *Store) change(ctx context.Context, name string, ids []int64, args ...any) (all []changedJob, err error) {
+	if err := s.ready(ctx, name, checks.IDs(ids)); err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	left := slices.Compact(slices.Sorted(slices.Values(ids)))
+	var locked []int64
+	end, size := time.Now().Add(lockedPatience), len(left)
+	for len(left) > 0 {
+		part := left[:min(size, len(left))]
+		var round []changedJob
+		st := s.step(name, append([]any{part}, args...)...)
+		err := s.db.run(ctx, collect(st, &round, func(j *changedJob) []any { return j.columns(name) }))
+		if fewer, ok := smaller(err, len(part)); ok {
+			size = fewer
+			continue
+		}
+		if err != nil {
+			return all, wrap(name, err)
+		}
+		all, left = append(all, round...), left[len(part):]
+		if len(round) < len(part) {
+			more, err := s.locked(ctx, name, part, round)
+			if err != nil {
+				return all, wrap(name, err)
+			}
+			locked = append(locked, more...)
+		}
+		if len(left) > 0 || len(locked) == 0 {
+			continue
+		}
+		if time.Now().After(end) {
+			return all, checks.Failed(name, fmt.Errorf("job %d is locked by an open transaction: %w", locked[0], dibs.ErrUnavailable))
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return all, wrap(name, err)
+		}
+		left, locked = locked, nil
+	}
+	return all, nil
+}
+
+// smaller is how many rows to try next if a statement for n rows has met the server's statement_timeout.
+func smaller(err error, n int) (int, bool) {
+	return max(1, n/4), n > 1 && hasCode(err, "57014")
+}
+
+// locked lists the ids that a statement skipped although it would change them.
+func (s *Store) locked(ctx context.Context, name string, ids []int64, done []changedJob) (left []int64, err error) {
+	if name == "requeue" || name == "delete" {
+		return nil, nil // another caller has requeued or deleted them
+	}
+	err = s.db.run(ctx, column(s.step("present", ids, name == "edit"), &left))
+	return slices.DeleteFunc(left, func(id int64) bool {
+		return slices.ContainsFunc(done, func(j changedJob) bool { return j.id == id })
+	}), err
 }

@@ -5,9 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // marks holds a mark for each lane of a queue: a place below which claims need not look.
@@ -283,16 +284,12 @@ func (s *Store) moveMarks(ctx context.Context, q queueRow, kinds []string, m *ma
 	began := time.Now()
 	defer func() { m.endMove(began, err) }()
 	var now time.Time
-	var text string
+	var running snapshot
 	// The time must be from before the list of transactions, so there are two statements.
 	err = s.upkeep.run(ctx,
-		step{sql: "select pg_catalog.clock_timestamp()", row: func(scan func(...any) error) error { return scan(&now) }},
-		step{sql: "select pg_catalog.pg_current_snapshot()::pg_catalog.text", row: func(scan func(...any) error) error { return scan(&text) }},
+		step{sql: "select pg_catalog.clock_timestamp()"}.into(&now),
+		step{sql: currentSnapshot}.into(&running.xmax, &running.xips),
 	)
-	if err != nil {
-		return err
-	}
-	running, err := parseSnapshot(text)
 	if err != nil {
 		return err
 	}
@@ -319,32 +316,23 @@ func (s *Store) firstWaiting(ctx context.Context, queue string, list []string, f
 	for i, x := range late {
 		xmax[i] = strconv.FormatUint(uint64(uint32(x)), 10)
 	}
+	type first struct {
+		priority int16
+		at       mark
+	}
+	var found []first
+	look := s.step("marks", queue, kinds(list), priorities, runAt, id, xmax)
+	err := s.upkeep.run(ctx, collect(look, &found, func(f *first) []any { return []any{&f.priority, &f.at.runAt, &f.at.id} }))
 	waiting := map[int16]mark{}
-	err := s.upkeep.run(ctx, step{
-		sql:   s.sql.get("marks"),
-		args:  []any{queue, kinds(list), priorities, runAt, id, xmax},
-		begin: func() { clear(waiting) },
-		row: func(scan func(...any) error) error {
-			var p int16
-			var first mark
-			err := scan(&p, &first.runAt, &first.id)
-			waiting[p] = first
-			return err
-		},
-	})
+	for _, f := range found {
+		waiting[f.priority] = f.at
+	}
 	return waiting, err
 }
 
-// arrayText writes an array in PostgreSQL's text form.
-func arrayText(list []uint64) string {
-	texts := make([]string, len(list))
-	for i, x := range list {
-		texts[i] = strconv.FormatUint(x, 10)
-	}
-	return "{" + strings.Join(texts, ",") + "}"
-}
+var currentSnapshot = qualify.Text("select pg_snapshot_xmax(s.now)::text::bigint, array(select x::text::bigint from pg_snapshot_xip(s.now) x order by 1) from (select pg_current_snapshot() as now) s")
 
-// snapshot is a parsed pg_current_snapshot().
+// snapshot is pg_current_snapshot().
 type snapshot struct {
 	xmax uint64   // the first transaction that had not begun
 	xips []uint64 // the open transactions, ascending
@@ -353,21 +341,4 @@ type snapshot struct {
 func (s snapshot) running(x uint64) bool {
 	_, open := slices.BinarySearch(s.xips, x)
 	return open || x >= s.xmax
-}
-
-// parseSnapshot reads xmin:xmax:xip,xip…
-func parseSnapshot(text string) (s snapshot, err error) {
-	_, text, _ = strings.Cut(text, ":")
-	xmax, xips, _ := strings.Cut(text, ":")
-	if s.xmax, err = strconv.ParseUint(xmax, 10, 64); err != nil || xips == "" {
-		return s, err
-	}
-	for x := range strings.SplitSeq(xips, ",") {
-		n, err := strconv.ParseUint(x, 10, 64)
-		if err != nil {
-			return s, err
-		}
-		s.xips = append(s.xips, n)
-	}
-	return s, nil
 }

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -191,21 +190,4 @@ func TestMarksPassNothingThatWaits(t *testing.T) {
 			t.Error("no marks were ever set")
 		}
 	})
-}
-
-func TestSnapshotsAreRead(t *testing.T) {
-	for text, want := range map[string]snapshot{
-		"10:10:":      {xmax: 10},
-		"10:14:10,12": {xmax: 14, xips: []uint64{10, 12}},
-	} {
-		s, err := parseSnapshot(text)
-		if err != nil || fmt.Sprint(s) != fmt.Sprint(want) {
-			t.Errorf("%s: %+v, %v", text, s, err)
-		}
-	}
-	for _, text := range []string{"", "10", "10:x:", "10:12:y"} {
-		if s, err := parseSnapshot(text); err == nil {
-			t.Errorf("%q was read as %+v", text, s)
-		}
-	}
 }

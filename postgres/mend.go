@@ -22,9 +22,7 @@ func (s *Store) mendAll(ctx context.Context) (n int, err error) {
 	const tries = 100 // another process looks at some
 	last, mended, stuck, size := new(int64), 0, false, 10*mendBatch
 	for try := 1; ; {
-		busy, err := s.inTurn(ctx, "mend", step{sql: s.sql.get("mend"), args: []any{*last, size}, row: func(scan func(...any) error) error {
-			return scan(last, &mended, &stuck)
-		}})
+		busy, err := s.inTurn(ctx, "mend", s.step("mend", *last, size).into(last, &mended, &stuck))
 		if fewer, ok := smaller(err, size); ok {
 			size = fewer
 			continue
@@ -50,25 +48,14 @@ func (s *Store) mendAll(ctx context.Context) (n int, err error) {
 // mendNext looks at the next jobs, and has everything repaired once something is wrong.
 func (s *Store) mendNext(ctx context.Context) error {
 	w := &s.sweeper
-	w.mu.Lock()
-	after := w.mendedTo
-	w.mu.Unlock()
 	last, mended, stuck, miscounted := new(int64), 0, false, false
-	busy, err := s.inTurn(ctx, "mend", step{sql: s.sql.get("mend"), args: []any{after, mendBatch}, row: func(scan func(...any) error) error {
-		return scan(last, &mended, &stuck)
-	}})
+	busy, err := s.inTurn(ctx, "mend", s.step("mend", w.mendedTo.Load(), mendBatch).into(last, &mended, &stuck))
 	if err != nil || busy {
 		return err
 	}
-	err = s.upkeep.run(ctx, step{sql: s.sql.get("miscounted"), row: func(scan func(...any) error) error { return scan(&miscounted) }})
-	wrong := err == nil && (mended > 0 || stuck || miscounted)
-	w.mu.Lock()
-	w.mendedTo = *last
-	if wrong = wrong && time.Since(w.repairedAt) >= repairPause; wrong {
-		w.repairedAt = time.Now()
-	}
-	w.mu.Unlock()
-	if wrong {
+	err = s.upkeep.run(ctx, s.step("miscounted").into(&miscounted))
+	w.mendedTo.Store(*last)
+	if err == nil && (mended > 0 || stuck || miscounted) && w.due(&w.repairedAt, repairPause) {
 		_, err = s.Repair(ctx)
 	}
 	return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -33,10 +32,7 @@ type merged struct {
 	enqueues *combine.Calls[batch, []dibs.Enqueued]
 	finishes *combine.Calls[[]dibs.Outcome, struct{}]
 	extends  *combine.Calls[extension, dibs.Extended]
-
-	mu         sync.Mutex
-	claims     map[claimKey]*mergedClaims
-	madeClaims func(calls int) // Made of all claims
+	claims   combine.Keyed[claimKey, *combine.Calls[dibs.ClaimRequest, []*dibs.RawJob]] // claims that differ only in the number of jobs
 }
 
 // claimKey is what claims must have in common to be merged.
@@ -47,30 +43,29 @@ type claimKey struct {
 	again         bool
 }
 
-// mergedClaims merges claims that differ only in the number of jobs.
-type mergedClaims struct {
-	combine.Calls[dibs.ClaimRequest, []*dibs.RawJob]
-	users int
-}
-
 type extension struct {
 	leases []dibs.Lease
 	d      time.Duration
 }
 
 func (s *Store) initMerged() {
-	s.merged.claims, s.merged.madeClaims = map[claimKey]*mergedClaims{}, s.observed("claim")
-	s.merged.enqueues = &combine.Calls[batch, []dibs.Enqueued]{
-		Do: s.enqueueMerged, MaxSize: maxMerged, Slow: mergeSlow, Made: s.observed("enqueue"),
-		Size: func(b batch) int { return b.size() },
-	}
-	s.merged.finishes = &combine.Calls[[]dibs.Outcome, struct{}]{
-		Do: s.finishMerged, MaxSize: maxMerged, Slow: mergeSlow, Made: s.observed("finish"),
-		Size: func(list []dibs.Outcome) int { return len(list) },
-	}
-	s.merged.extends = &combine.Calls[extension, dibs.Extended]{
-		Do: s.extendMerged, MaxSize: maxMerged, Slow: mergeSlow, Made: s.observed("extend"),
-		Size: func(e extension) int { return len(e.leases) },
+	s.merged.enqueues = merging(s, "enqueue", s.enqueueMerged, s.insertAndWake, batch.size)
+	s.merged.finishes = merging(s, "finish", s.finishMerged, func(ctx context.Context, list []dibs.Outcome) (struct{}, error) {
+		return struct{}{}, s.finishAlone(ctx, list)
+	}, func(list []dibs.Outcome) int { return len(list) })
+	s.merged.extends = merging(s, "extend", s.extendMerged, s.extendAlone, func(e extension) int { return len(e.leases) })
+}
+
+func merging[Q, A any](s *Store, call string, do func(context.Context, []Q, func(int, A, error)), alone func(context.Context, Q) (A, error), size func(Q) int) *combine.Calls[Q, A] {
+	return &combine.Calls[Q, A]{Do: do, Alone: alone, Size: size, MaxSize: maxMerged, Slow: mergeSlow, Made: s.observed(call)}
+}
+
+// observed reports the batches of one call to whoever wants to know.
+func (s *Store) observed(call string) func(calls int) {
+	return func(calls int) {
+		if f := s.batches.Load(); f != nil && *f != nil {
+			(*f)(call, calls)
+		}
 	}
 }
 
@@ -84,14 +79,9 @@ func refusedTogether(err error) bool {
 
 // enqueueMerged inserts the rows of several calls as if one had made them.
 func (s *Store) enqueueMerged(ctx context.Context, calls []batch, answer func(int, []dibs.Enqueued, error)) {
-	all := calls[0]
-	if len(calls) > 1 {
-		all = joined(calls)
-	}
-	ids, err := s.insertAndWake(ctx, all)
-	if len(calls) > 1 && refusedTogether(err) {
-		combine.Separately(ctx, calls, answer, s.insertAndWake)
-		return
+	ids, err := s.insertAndWake(ctx, joined(calls))
+	if refusedTogether(err) {
+		err = combine.ErrApart
 	}
 	for i, b := range calls {
 		if err != nil {
@@ -138,28 +128,16 @@ func joined(calls []batch) (all batch) {
 }
 
 // claimCalls returns the merger for claims like r; done must be called after the claim.
-func (s *Store) claimCalls(r dibs.ClaimRequest) (c *mergedClaims, done func()) {
+func (s *Store) claimCalls(r dibs.ClaimRequest) (c *combine.Calls[dibs.ClaimRequest, []*dibs.RawJob], done func()) {
 	name := claimKey{queue: r.Queue, worker: r.Worker, lease: r.Lease, again: r.Again}
 	if len(r.Kinds) > 0 {
 		name.kinds = fmt.Sprintf("%q", r.Kinds)
 	}
-	m := &s.merged
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if c = m.claims[name]; c == nil {
-		c = &mergedClaims{}
-		c.Do, c.Left, c.MaxSize, c.Slow, c.Made = s.claimMerged, s.giveBack, maxMerged, mergeSlow, m.madeClaims
-		c.Size = func(r dibs.ClaimRequest) int { return r.N }
-		m.claims[name] = c
-	}
-	c.users++
-	return c, func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if c.users--; c.users == 0 {
-			delete(m.claims, name)
-		}
-	}
+	return s.merged.claims.Use(name, func() *combine.Calls[dibs.ClaimRequest, []*dibs.RawJob] {
+		c := merging(s, "claim", s.claimMerged, s.claimSweeping, func(r dibs.ClaimRequest) int { return r.N })
+		c.Left = s.giveBack
+		return c
+	})
 }
 
 // claimMerged claims for several callers at once: the first gets the best jobs.
@@ -190,13 +168,6 @@ func (s *Store) giveBack(_ dibs.ClaimRequest, jobs []*dibs.RawJob) {
 // finishMerged writes the outcomes of several calls. A call that names a job of an earlier
 // call is made after the others.
 func (s *Store) finishMerged(ctx context.Context, calls [][]dibs.Outcome, answer func(int, struct{}, error)) {
-	alone := func(ctx context.Context, list []dibs.Outcome) (struct{}, error) {
-		return struct{}{}, s.finishAlone(ctx, list)
-	}
-	if len(calls) == 1 {
-		answer(0, struct{}{}, s.finishAlone(ctx, calls[0]))
-		return
-	}
 	first, later := distinct(calls, func(o dibs.Outcome) int64 { return o.ID })
 	var all []dibs.Outcome
 	for _, i := range first {
@@ -204,14 +175,13 @@ func (s *Store) finishMerged(ctx context.Context, calls [][]dibs.Outcome, answer
 	}
 	err := s.finish(ctx, all, finisher{conn: s.db, lockWait: mergedLockWait})
 	if refusedTogether(err) {
-		combine.Separately(ctx, calls, answer, alone)
-		return
+		err = combine.ErrApart
 	}
 	for _, i := range first {
 		answer(i, struct{}{}, finishErrorOf(calls[i], err))
 	}
 	for _, i := range later {
-		answer(i, struct{}{}, s.finishAlone(ctx, calls[i]))
+		answer(i, struct{}{}, combine.ErrApart)
 	}
 }
 
@@ -234,71 +204,53 @@ func distinct[T any](calls [][]T, id func(T) int64) (first, later []int) {
 
 // finishErrorOf is the part of a Finish's error that concerns a call.
 func finishErrorOf(list []dibs.Outcome, err error) error {
-	of := func(ids []int64) (mine []int64) {
-		for _, o := range list {
-			if slices.Contains(ids, o.ID) {
-				mine = append(mine, o.ID)
-			}
-		}
-		return mine
-	}
+	mine := each(list, idOf)
 	var some *dibs.FinishError
 	if errors.As(err, &some) {
-		return finishError(dibs.FinishError{Err: some.Err, Unwritten: of(some.Unwritten), Lost: of(some.Lost)})
+		return checks.Unfinished(dibs.FinishError{Err: some.Err, Unwritten: both(mine, some.Unwritten), Lost: both(mine, some.Lost)})
 	}
 	return err
 }
 
-// extendMerged extends the leases of several calls. Calls for another time than the first,
-// and those that name a locked row or a job of an earlier call, are made one by one.
-func (s *Store) extendMerged(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) {
-	var unanswered []int
-	if len(calls) == 1 {
-		unanswered = []int{0}
-	} else {
-		unanswered = s.extendTogether(ctx, calls, answer)
+// both are the elements of a that are in b.
+func both(a, b []int64) (in []int64) {
+	for _, x := range a {
+		if slices.Contains(b, x) {
+			in = append(in, x)
+		}
 	}
-	rest := make([]extension, len(unanswered))
-	for at, i := range unanswered {
-		rest[at] = calls[i]
-	}
-	combine.Separately(ctx, rest, func(at int, out dibs.Extended, err error) { answer(unanswered[at], out, err) }, s.extendAlone)
+	return in
 }
 
-// extendTogether answers the calls that it can make together, and returns the others.
-func (s *Store) extendTogether(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) (unanswered []int) {
-	d, left := calls[0].d, map[int64]dibs.Lease{}
-	var first []int
+// extendMerged extends the leases of several calls. Calls for another time than the first,
+// and those that name a locked row or a job of an earlier call, are made by themselves.
+func (s *Store) extendMerged(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) {
+	d, left, together := calls[0].d, map[int64]dibs.Lease{}, make([]bool, len(calls))
+	named := func(c extension) bool {
+		return slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return left[l.ID].ID != 0 })
+	}
 	for i, c := range calls {
-		if c.d != d || slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return left[l.ID].ID != 0 }) {
-			unanswered = append(unanswered, i)
+		if together[i] = c.d == d && !named(c); !together[i] {
 			continue
 		}
 		for _, l := range c.leases {
 			left[l.ID] = l
 		}
-		first = append(first, i)
 	}
 	var all dibs.Extended
 	err := s.extendLeft(ctx, left, d, &all)
-	of := func(ids []int64, c extension) (mine []int64) {
-		for _, l := range c.leases {
-			if slices.Contains(ids, l.ID) {
-				mine = append(mine, l.ID)
-			}
-		}
-		slices.Sort(mine)
-		return mine
-	}
-	for _, i := range first {
-		c := calls[i]
-		if err == nil && slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return left[l.ID].ID != 0 }) {
-			unanswered = append(unanswered, i)
+	for i, c := range calls {
+		if !together[i] || err == nil && named(c) {
+			answer(i, dibs.Extended{}, combine.ErrApart)
 			continue
 		}
-		answer(i, dibs.Extended{Lost: of(all.Lost, c), Cancelled: of(all.Cancelled, c), Finishing: of(all.Finishing, c), TimedOut: of(all.TimedOut, c)}, err)
+		mine := make([]int64, len(c.leases))
+		for at, l := range c.leases {
+			mine[at] = l.ID
+		}
+		slices.Sort(mine)
+		answer(i, dibs.Extended{Lost: both(mine, all.Lost), Cancelled: both(mine, all.Cancelled), Finishing: both(mine, all.Finishing), TimedOut: both(mine, all.TimedOut)}, err)
 	}
-	return unanswered
 }
 
 // gaveUp names the operation in the error of a caller whose context ended.

@@ -79,7 +79,7 @@ func TestMergedOutcomesAreAnsweredApart(t *testing.T) {
 			if locked {
 				defer hold(t, s, jobs[5].ID)()
 			}
-			_, errs := answers(t.Context(), s.finishMerged, [][]dibs.Outcome{
+			_, errs := answers(t.Context(), s.merged.finishes.Make, [][]dibs.Outcome{
 				complete(jobs[0]), complete(jobs[1], jobs[2]), stale, complete(jobs[0]), complete(jobs[5]),
 			})
 			var lost *dibs.FinishError
@@ -151,7 +151,7 @@ func TestMergedLeasesAreAnsweredApart(t *testing.T) {
 		{[]dibs.Lease{jobs[0].Lease()}, time.Hour}, // another length of lease for a job of the first call
 		{[]dibs.Lease{jobs[3].Lease()}, time.Minute},
 	}
-	got, errs := answers(t.Context(), s.extendMerged, calls)
+	got, errs := answers(t.Context(), s.merged.extends.Make, calls)
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func mergedApart(t *testing.T, refused string) {
 		}
 		calls = append(calls, b)
 	}
-	got, errs := answers(t.Context(), s.enqueueMerged, calls)
+	got, errs := answers(t.Context(), s.merged.enqueues.Make, calls)
 	if errs[0] != nil || errs[1] == nil || errs[2] != nil || len(got[0]) != 2 || len(got[2]) != 2 {
 		t.Errorf("answered %v, %v", got, errs)
 	}

@@ -87,7 +87,7 @@ func Migrate(ctx context.Context, url string, o Options) error {
 	}
 	config, _, err := session.Parse(url)
 	if err != nil {
-		return invalidURL(err)
+		return err
 	}
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // works behind any pooler
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)

@@ -123,8 +123,9 @@ func (e *explaining) copied(c conn) {
 	e.Helper()
 	b, err := e.store.newBatch(e.Context(), rowsOf(e, jobsOf("g", e.group(), 10)), true)
 	e.must(err)
-	now, ids, err := e.store.draw(e.Context(), b, c)
-	e.must(err)
+	var now time.Time
+	var ids []int64
+	e.must(c.run(e.Context(), e.store.step("enqueue_draw", len(b.rows), b.queues, b.versions).into(&now, &ids)))
 	jobs := copiedJobs{s: e.store, now: now, counts: map[string]*added{}, woken: map[queueGroup]bool{}}
 	_, err = io.Copy(io.Discard, newCopied(b.rows, ids, jobs.row))
 	e.must(err)
@@ -261,7 +262,7 @@ func (e *explaining) operate() {
 	ctx, s := e.Context(), e.store
 	_, err := e.conn.Exec(ctx, "insert into dibs.wake_list (queue, groups) values ('new'||$1::text, '{}')", e.round)
 	e.must(err)
-	e.must(s.addNewQueues(ctx))
+	e.must(s.addNewQueues(ctx, ""))
 	if err := s.DeleteQueue(ctx, "q", false); !errors.Is(err, dibs.ErrQueueInUse) {
 		e.Errorf("deleting a queue with jobs gave %v", err)
 	}
@@ -301,7 +302,7 @@ func (e *explaining) operate() {
 	e.must(err)
 	_, err = s.List(ctx, dibs.Filter{Queue: "q", UniqueKey: "any"})
 	e.must(err)
-	_, err = s.factsOn(ctx, s.upkeep, "diagnose", nil)
+	_, err = s.sql.facts(ctx, s.upkeep, look{statement: "diagnose"})
 	e.must(err)
 	e.must(s.NoteChange(ctx, dibs.Change{Did: "x"}))
 	_, err = s.Changes(ctx, 10)

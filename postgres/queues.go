@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/settings"
+	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
 // queueRow holds a queue's settings as this process last read them. Statements name the
@@ -46,11 +48,10 @@ func (c *queueCache) get(name string) (queueRow, bool) {
 	return q, ok
 }
 
-// put remembers what was read last, whatever its version. A reading that another has overtaken
-// is put right by the next statement, which finds another version; a comparison would never
-// let go of a queue that was deleted, if the one made again had a lower version.
-// replace remembers queues that were read by their names, and forgets those that were not found: they were deleted. Whoever
-// looks meanwhile finds either the old settings or the new ones.
+// replace remembers queues that were read by their names, whatever their versions, and forgets those that were not found: they were
+// deleted. Whoever looks meanwhile finds either the old settings or the new ones. A reading that another has overtaken is put right by the
+// next statement, which finds another version; a comparison would never let go of a queue that was deleted, if the one made again had a
+// lower version.
 func (c *queueCache) replace(names []string, found []queueRow) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,14 +74,6 @@ func makeRoom[T any](cache map[string]T) {
 			return
 		}
 		delete(cache, name)
-	}
-}
-
-func (c *queueCache) forget(names []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, name := range names {
-		delete(c.rows, name)
 	}
 }
 
@@ -118,12 +111,9 @@ func (c *queueCache) lanesOf(queue string) *lanes {
 // readQueues reads some queues, or all if names is nil, and caches them.
 func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([]queueRow, error) {
 	var list []queueRow
-	read := step{sql: s.sql.get("queues"), args: []any{names}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
-		var q queueRow
-		err := scan(reads.Queue(&q.Queue, &q.groupRates, &q.version, &q.grouped, &q.counted)...)
-		list = append(list, q)
-		return err
-	}}
+	read := collect(s.step("queues", names), &list, func(q *queueRow) []any {
+		return reads.Queue(&q.Queue, &q.groupRates, &q.version, &q.grouped, &q.counted)
+	})
 	if err := s.upkeep.run(ctx, append([]step{read}, more...)...); err != nil {
 		return nil, wrap("queues", err)
 	}
@@ -133,13 +123,8 @@ func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([
 
 func us(n int64) time.Duration { return checks.Micros(n) }
 
-// queue reads one queue now; ok is false when it does not exist.
-func (s *Store) queue(ctx context.Context, name string) (q queueRow, ok bool, err error) {
-	return s.queueAnd(ctx, name)
-}
-
-// queueAnd reads one queue, and runs more steps in the same round trip.
-func (s *Store) queueAnd(ctx context.Context, name string, more ...step) (q queueRow, ok bool, err error) {
+// queue reads one queue now, and runs more steps in the same round trip; ok is false when it does not exist.
+func (s *Store) queue(ctx context.Context, name string, more ...step) (q queueRow, ok bool, err error) {
 	list, err := s.readQueues(ctx, []string{name}, more...)
 	if err != nil || len(list) == 0 {
 		return q, false, err
@@ -161,7 +146,7 @@ func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) e
 		if len(add) == 0 {
 			return nil
 		}
-		if err := s.upkeep.run(ctx, step{sql: s.sql.get("add_queue"), args: []any{add, groups}}); err != nil {
+		if err := s.upkeep.run(ctx, s.step("add_queue", add, groups)); err != nil {
 			return wrap("add queue", err)
 		}
 		if _, err := s.readQueues(ctx, add); err != nil {
@@ -176,11 +161,9 @@ func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, erro
 		return nil, err
 	}
 	if len(names) > 0 {
-		if names = checks.QueueNames(names); len(names) == 0 {
-			return nil, nil
-		}
+		names = checks.QueueNames(names) // never nil: if no name is left, no queue is listed
 	}
-	_ = s.addNewQueues(ctx) // a role that may only read leaves that to others
+	_ = s.addNewQueues(ctx, wakeups.All) // a role that may only read leaves that to others
 	rows, err := s.readQueues(ctx, names)
 	if err != nil {
 		return nil, err
@@ -230,29 +213,22 @@ var waitBriefly = step{sql: qualify.Text("select set_config('lock_timeout', '5s'
 
 // writeQueue stores new settings made from old; done is false if old was outdated.
 func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (done bool, err error) {
-	each := bucket.Of(q.GroupRate)
-	steps := []step{waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {
-		sql: s.sql.get("set_queue"),
-		args: []any{
-			q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), q.Lease.Microseconds(), q.MaxAttempts,
-			q.Backoff.Base.Microseconds(), q.Backoff.Factor, q.Backoff.Max.Microseconds(), q.Backoff.Jitter,
-			q.KeepCompleted.Microseconds(), q.KeepDead.Microseconds(), q.KeepCancelled.Microseconds(), q.PayloadLimit,
-			q.Rate.N, q.Rate.Per.Microseconds(), q.Rate.Burst, q.JobTimeout.Microseconds(), old.version,
-			q.GroupRate.N, q.GroupRate.Per.Microseconds(), q.GroupRate.Burst, each.Step, each.Slack,
-		},
-		row: func(scan func(...any) error) error {
-			done = true
-			var version int64
-			return scan(&version)
-		},
-	}}
+	each, versions := bucket.Of(q.GroupRate), []int64{}
+	set := column(s.step(
+		"set_queue", q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), q.Lease.Microseconds(), q.MaxAttempts,
+		q.Backoff.Base.Microseconds(), q.Backoff.Factor, q.Backoff.Max.Microseconds(), q.Backoff.Jitter,
+		q.KeepCompleted.Microseconds(), q.KeepDead.Microseconds(), q.KeepCancelled.Microseconds(), q.PayloadLimit,
+		q.Rate.N, q.Rate.Per.Microseconds(), q.Rate.Burst, q.JobTimeout.Microseconds(), old.version,
+		q.GroupRate.N, q.GroupRate.Per.Microseconds(), q.GroupRate.Burst, each.Step, each.Slack,
+	), &versions)
+	steps := append(s.groupLock(q.Name), set)
 	if q.GroupRate != old.GroupRate {
-		steps = append(steps, step{sql: s.sql.get("set_group_rates"), args: []any{q.Name}})
+		steps = append(steps, s.step("set_group_rates", q.Name))
 	}
 	if q.GroupLimit != old.GroupLimit || q.GroupRate != old.GroupRate || q.Strict != old.Strict {
-		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{q.Name}})
+		steps = append(steps, s.step("wake_groups", q.Name))
 	}
-	if err := s.upkeep.run(ctx, steps...); err != nil || !done {
+	if err := s.upkeep.run(ctx, steps...); err != nil || len(versions) == 0 {
 		return false, err
 	}
 	_, _, err = s.queue(ctx, q.Name)
@@ -279,4 +255,72 @@ func (s *Store) known(ctx context.Context, names []string) (map[string]queueRow,
 		known[q.Name] = q
 	}
 	return known, err
+}
+
+// newQueues are queues into which the functions of the schema have enqueued, and which have no
+// settings yet, or do not say that they have groups. The functions leave that to others: their
+// transaction may stay open, and whoever enqueues into a queue that it makes would wait for it.
+// Sweeps look for such queues, claims from queues without settings, and whoever listens.
+type newQueues struct {
+	names   []string
+	grouped []bool
+}
+
+// step finds them, and the named queue if jobs are in it.
+func (n *newQueues) step(s *Store, named string) step {
+	var name string
+	var grouped bool
+	find := s.step("new_queues", named)
+	find.begin = func() { *n = newQueues{} }
+	find.row = func(scan reads.Scan) error {
+		err := scan(&name, &grouped)
+		n.names, n.grouped = append(n.names, name), append(n.grouped, grouped)
+		return err
+	}
+	return find
+}
+
+// make makes the queues, or marks them as grouped, and wakes the workers of this process.
+func (n *newQueues) make(ctx context.Context, s *Store) error {
+	if len(n.names) == 0 {
+		return nil
+	}
+	s.queues.replace(n.names, nil) // a queue that this process has known may have been deleted with SQL
+	if err := s.addQueues(ctx, n.names, n.grouped); err != nil {
+		return err
+	}
+	if err := s.upkeep.run(ctx, s.step("drop_new", n.names)); err != nil {
+		return wrap("add queue", err)
+	}
+	s.bell.Fruitful(wakeups.All)
+	for _, name := range n.names {
+		s.bell.Wake(name)
+	}
+	return nil
+}
+
+// addNewQueues finds and makes new queues, and the named one if jobs are in it.
+func (s *Store) addNewQueues(ctx context.Context, named string) error {
+	var n newQueues
+	if err := s.upkeep.run(ctx, n.step(s, named)); err != nil {
+		return wrap("add queue", err)
+	}
+	return n.make(ctx, s)
+}
+
+// settingsForClaim reads the settings of a queue, which it makes if it is new.
+func (s *Store) settingsForClaim(ctx context.Context, name string, c claimer) (q queueRow, ok bool, err error) {
+	var n newQueues
+	steps := c.clockSteps(s)
+	if _, known := s.queues.get(name); !known {
+		steps = append(steps, n.step(s, name))
+	}
+	q, ok, err = s.queue(ctx, name, steps...)
+	if err != nil || ok || !slices.Contains(n.names, name) {
+		return q, ok, err
+	}
+	if err := n.make(ctx, s); err != nil {
+		return q, false, err
+	}
+	return s.queue(ctx, name)
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/dibs-queue/dibs"
@@ -16,21 +17,9 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	if err != nil || !ok || q.Rate.N > 0 || q.groupRates {
 		return nil, wrap("resume", err)
 	}
-	lease := r.Lease
-	if lease == 0 {
-		lease = q.Lease
-	}
 	row := claimedRow{queue: r.Queue, worker: r.Worker, token: checks.NewToken(), limited: q.Concurrency > 0, timeout: q.JobTimeout}
 	var jobs []*dibs.RawJob
-	err = s.db.run(ctx, step{
-		sql:   s.sql.get("resume"),
-		args:  []any{r.Queue, r.Worker, [16]byte(row.token), lease.Microseconds()},
-		begin: func() { jobs = nil },
-		row: func(scan func(...any) error) error {
-			jobs, err = row.scan(jobs, scan)
-			return err
-		},
-	})
+	err = s.db.run(ctx, row.claims(s.step("resume", r.Queue, r.Worker, [16]byte(row.token), cmp.Or(r.Lease, q.Lease).Microseconds()), &jobs))
 	if err != nil {
 		return nil, wrap("resume", err)
 	}

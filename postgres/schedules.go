@@ -7,9 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/reads"
@@ -25,23 +22,18 @@ type scheduleRow struct {
 
 // readSchedules reads schedules, and the database's time, by schedules.sql or schedules_due.sql.
 func (s *Store) readSchedules(ctx context.Context, c conn, statement string, args ...any) (list []scheduleRow, now time.Time, err error) {
-	err = c.run(ctx, step{sql: s.sql.get(statement), args: args, begin: func() { list = nil }, row: func(scan func(...any) error) error {
+	read := s.step(statement, args...)
+	read.begin = func() { list = nil }
+	read.row = func(scan reads.Scan) error {
 		var version int64
 		one, err := reads.Schedule(scan, &now, &version)
 		if one != nil {
 			list = append(list, scheduleRow{*one, version})
 		}
 		return err
-	}})
-	return list, now, err
-}
-
-// utc is a time, or zero for null and for the infinite ones, which only SQL by hand can leave.
-func utc(t pgtype.Timestamptz) time.Time {
-	if !t.Valid || t.InfinityModifier != pgtype.Finite {
-		return time.Time{}
 	}
-	return checks.Time(t.Time)
+	err = c.run(ctx, read)
+	return list, now, err
 }
 
 // orNull is a time, or null for zero.
@@ -90,7 +82,7 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, arguments e
 		}
 		next, err = ticks.Replace(next, old, now, func() ([]dibs.Schedule, error) { return s.Schedules(ctx) }, s.payloadLimit(ctx))
 		if err != nil {
-			return wrapInput(op, err)
+			return wrap(op, err)
 		}
 		return wrap(op, settings.OrStale(s.putSchedule(ctx, s.upkeep, &next, row.version)))
 	})
@@ -105,15 +97,10 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, arguments e
 // another one by now.
 func (s *Store) putSchedule(ctx context.Context, c conn, next *dibs.Schedule, old int64) (done bool, err error) {
 	text, payload, metadata := ticks.Encode(next)
-	err = c.run(ctx, waitBriefly, step{
-		sql:  s.sql.get("set_schedule"),
-		args: []any{next.Name, old, next.Owner, text, payload, metadata, next.Paused, next.Since, orNull(next.Next)},
-		row: func(scan func(...any) error) error {
-			done = true
-			return scan(new(int64))
-		},
-	})
-	return done, scheduleHeld(next.Name, err)
+	var ids []int64
+	set := s.step("set_schedule", next.Name, old, next.Owner, text, payload, metadata, next.Paused, next.Since, orNull(next.Next))
+	err = c.run(ctx, waitBriefly, column(set, &ids))
+	return len(ids) > 0, scheduleHeld(next.Name, err)
 }
 
 // scheduleHeld says why a change of a schedule waited in vain.
@@ -160,7 +147,7 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 	if err := s.ready(ctx, "set schedules", ticks.Owner(owner)); err != nil {
 		return err
 	}
-	err := settings.Repeat("set schedules", "they", func() error { return wrapInput("set schedules", s.agree(ctx, owner, list)) })
+	err := settings.Repeat("set schedules", "they", func() error { return wrap("set schedules", s.agree(ctx, owner, list)) })
 	if err == nil {
 		s.lookForTicks(ctx)
 	}
@@ -182,14 +169,13 @@ func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) e
 		return err
 	}
 	slices.SortFunc(put, func(a, b dibs.Schedule) int { return cmp.Compare(a.Name, b.Name) }) // all lock in the same order
-	return s.transact(ctx, "set schedules", func(t pgx.Tx) error {
-		c := onPgx(t, t.Conn().Config())
+	return s.transact(ctx, "set schedules", func(c conn) error {
 		for i := range put {
 			if err := settings.OrStale(s.putSchedule(ctx, c, &put[i], versions[put[i].Name])); err != nil {
 				return err
 			}
 		}
-		return c.run(ctx, step{sql: s.sql.get("delete_schedules"), args: []any{gone, owner, nil}})
+		return c.run(ctx, s.step("delete_schedules", gone, owner, nil))
 	})
 }
 
@@ -203,15 +189,9 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 		if err != nil {
 			return wrap("delete schedule", err)
 		}
-		gone := false
-		err = s.upkeep.run(ctx, waitBriefly, step{
-			sql: s.sql.get("delete_schedules"), args: []any{[]string{name}, nil, r.version},
-			row: func(scan func(...any) error) error {
-				gone = true
-				return scan(new(string))
-			},
-		})
-		return wrap("delete schedule", settings.OrStale(gone, scheduleHeld(name, err)))
+		var gone []string
+		err = s.upkeep.run(ctx, waitBriefly, column(s.step("delete_schedules", []string{name}, nil, r.version), &gone))
+		return wrap("delete schedule", settings.OrStale(len(gone) > 0, scheduleHeld(name, err)))
 	})
 }
 

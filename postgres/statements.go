@@ -31,6 +31,9 @@ func load(schema string) (*statements, error) {
 	return &statements{schema: schema, text: map[string]string{}}, nil
 }
 
+// step is one that runs a statement of sql/.
+func (s *Store) step(name string, args ...any) step { return step{sql: s.sql.get(name), args: args} }
+
 func (s *statements) get(name string) string {
 	return s.made(name, func(text string) string {
 		return sqlfiles.Parts(text, func(mark string) bool { return !forRates(mark) })

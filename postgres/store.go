@@ -21,6 +21,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/combine"
 	"github.com/dibs-queue/dibs/internal/rest"
 	"github.com/dibs-queue/dibs/internal/session"
 	"github.com/dibs-queue/dibs/internal/ticks"
@@ -55,8 +56,8 @@ type Store struct {
 	db            conn
 	upkeep        conn
 	sidePool      *pgxpool.Pool
-	keyTurns      keyTurns
-	txSlots       chan struct{} // one element for each open transaction of transact and InTx
+	keyTurns      combine.Keyed[uniqueKey, chan struct{}] // a channel has an element while a call has the turn
+	txSlots       chan struct{}                           // one element for each open transaction of transact and InTx
 	slots         slots
 	rightsChecked atomic.Bool // the role has a worker's rights
 	o             Options
@@ -146,7 +147,7 @@ const freshFor = 2 * time.Second
 func poolConfig(url string, o *Options) (*pgxpool.Config, error) {
 	c, pooler, err := session.Parse(url)
 	if err != nil {
-		return nil, invalidURL(err)
+		return nil, err
 	}
 	o.Pooler = o.Pooler || pooler == session.Transactions
 	switch {
@@ -211,9 +212,9 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, own bool) (*St
 	s.closed, s.close = context.WithCancel(context.Background())
 	for at, p := range map[*conn]*pgxpool.Pool{&s.db: s.pool, &s.upkeep: s.sidePool} {
 		if own && !o.Pooler {
-			*at = explainingConn{repeatingConn{onPgx(p, c.ConnConfig)}, s}
+			*at = poolConn{onPgx(p, c.ConnConfig), s}
 		} else {
-			*at = planningConn{explainingConn{repeatingConn{readCommitted{p}}, s}}
+			*at = planningConn{poolConn{readCommitted{p}, s}}
 		}
 	}
 	if err := s.checkSchema(ctx); err != nil {
@@ -231,19 +232,11 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, own bool) (*St
 	return s, nil
 }
 
-func (o Options) schema() string {
-	if o.Schema == "" {
-		return "dibs"
-	}
-	return o.Schema
-}
+func (o Options) schema() string { return cmp.Or(o.Schema, "dibs") }
 
 // Close ends wakeups and closes the pool that Open made.
 func (s *Store) Close() error {
-	if s == nil || s.closed == nil {
-		return nil
-	}
-	if s.closed.Err() != nil {
+	if s == nil || s.closed == nil || s.closed.Err() != nil {
 		return nil
 	}
 	s.close()

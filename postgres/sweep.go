@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
+	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
 const (
@@ -30,9 +33,9 @@ type sweeper struct {
 	sweptAt         time.Time
 	expireCheckedAt time.Time // when this process last looked for ended leases
 	prunedAt        time.Time
-	mergedTo        int64 // the newest tally row after the last merge
-	mendedTo        int64 // the last job that mend has looked at; 0: it begins with the first
 	repairedAt      time.Time
+	mergedTo        atomic.Int64 // the newest tally row after the last merge
+	mendedTo        atomic.Int64 // the last job that mend has looked at; 0: it begins with the first
 }
 
 func (w *sweeper) due(at *time.Time, every time.Duration) bool {
@@ -45,16 +48,6 @@ func (w *sweeper) due(at *time.Time, every time.Duration) bool {
 	return true
 }
 
-// pause is the time from one retention to the next.
-func (w *sweeper) pause(newest int64) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if newest == w.mergedTo {
-		return pruneIdle
-	}
-	return pruneEvery
-}
-
 func (s *Store) sweepIfDue(ctx context.Context, every time.Duration) error {
 	if !s.sweeper.due(&s.sweeper.sweptAt, every) {
 		return nil
@@ -62,6 +55,40 @@ func (s *Store) sweepIfDue(ctx context.Context, every time.Duration) error {
 	_, err := s.Sweep(ctx)
 	if errors.As(err, new(unreadableError)) { // it is left to sweeps: claims go on
 		return nil
+	}
+	return err
+}
+
+// andSweep claims, and sweeps if no worker of this process does. The claim's own transaction
+// reports whether leases have ended, so that an idle worker needs one call for both. The claim is
+// repeated if it found nothing and leases have ended.
+func (s *Store) andSweep(ctx context.Context, claim func(claimer) (found bool, err error)) error {
+	if err := s.sweepIfDue(ctx, 2*pruneEvery); err != nil {
+		return err
+	}
+	c := claimer{conn: s.db}
+	if s.sweeper.due(&s.sweeper.expireCheckedAt, expireEvery) {
+		c.due = &clockDue{leasesEnded: true} // stays true unless the claim writes it
+	}
+	found, err := claim(c)
+	if err != nil || c.due == nil {
+		return err
+	}
+	_ = s.mindTicks(ctx, *c.due) // sweeps report its error
+	if !c.due.leasesEnded && !c.due.newQueues {
+		return nil
+	}
+	if c.due.newQueues {
+		err = s.addNewQueues(ctx, wakeups.All)
+	}
+	if c.due.leasesEnded {
+		err = cmp.Or(s.expire(ctx, &dibs.Swept{}), err)
+	}
+	if found { // these jobs are claimed, even if expire has failed
+		return nil
+	}
+	if err == nil {
+		_, err = claim(claimer{conn: s.db})
 	}
 	return err
 }
@@ -96,13 +123,17 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	// What fails for one queue keeps nothing else from being done.
 	err = s.mindTicks(ctx, p.clockDue)
 	if p.newQueues {
-		err = cmp.Or(s.addNewQueues(ctx), err)
+		err = cmp.Or(s.addNewQueues(ctx, wakeups.All), err)
 	}
 	for _, q := range p.groups { // no claim may come soon that would admit them
 		err = cmp.Or(s.admit(ctx, q), err)
 		s.Wake(q)
 	}
-	if !s.sweeper.due(&s.sweeper.prunedAt, s.sweeper.pause(p.newestTally)) {
+	every := pruneEvery
+	if p.newestTally == s.sweeper.mergedTo.Load() {
+		every = pruneIdle
+	}
+	if !s.sweeper.due(&s.sweeper.prunedAt, every) {
 		return err
 	}
 	return cmp.Or(err, s.mergeTally(ctx, p.newestTally), s.retain(ctx, out), s.mendNext(ctx)) // all of them are made
@@ -118,41 +149,63 @@ type pending struct {
 }
 
 func (s *Store) pending(ctx context.Context) (p pending, err error) {
-	err = s.upkeep.run(ctx, s.clockStep(&p.clockDue), step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
-		return scan(&p.newestTally, &p.groups, &p.percentUsed, &p.readOnly)
-	}})
+	err = s.upkeep.run(ctx, s.clockStep(&p.clockDue), s.step("pending").into(&p.newestTally, &p.groups, &p.percentUsed, &p.readOnly))
 	return p, err
+}
+
+// clockDue is what the clock has made due.
+type clockDue struct {
+	leasesEnded bool
+	known       bool   // the clock was asked
+	nextTick    *int64 // microseconds until a schedule's next tick; nil: none will come
+	newQueues   bool   // there are queues for addNewQueues
+}
+
+// clockStep asks for it.
+func (s *Store) clockStep(to *clockDue) step {
+	look := s.step("clock_due").into(&to.leasesEnded, &to.nextTick, &to.newQueues)
+	look.begin = func() { *to = clockDue{known: true} }
+	return look
+}
+
+// mindTicks sets the timer to the next tick. Ticks that have come are due at once where no
+// timer looks after them, or it has failed to.
+func (s *Store) mindTicks(ctx context.Context, due clockDue) error {
+	switch {
+	case !due.known:
+		return nil
+	case due.nextTick == nil:
+		s.timer.Unset()
+		return nil
+	}
+	left := us(*due.nextTick)
+	if s.tends.Load() && left > -tickRetry {
+		s.timer.Set(max(left, 0))
+		return nil
+	}
+	if left > 0 {
+		return nil
+	}
+	return s.tick(ctx)
 }
 
 // expire takes jobs whose lease ended away from their workers. It skips claims that another
 // sweep has locked, so several processes can do it at once.
 func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 	for range sweepRounds {
-		looked, expired, queues := 0, 0, []string{}
-		err := s.upkeep.run(
-			ctx,
-			step{sql: s.sql.get("turn_expire"), args: []any{expireBatch}, row: func(scan func(...any) error) error {
-				return scan(&looked, new(string))
-			}},
-			step{
-				sql:   s.sql.get("expire"),
-				begin: func() { expired, queues = 0, nil },
-				row: func(scan func(...any) error) error {
-					var queue string
-					var n int
-					err := scan(&queue, &n)
-					expired += n
-					queues = append(queues, queue)
-					return err
-				},
-			},
-		)
+		type takenFrom struct {
+			queue string
+			n     int
+		}
+		looked, list := 0, []takenFrom{}
+		err := s.upkeep.run(ctx, s.step("turn_expire", expireBatch).into(&looked, new(string)),
+			collect(s.step("expire"), &list, func(t *takenFrom) []any { return []any{&t.queue, &t.n} }))
 		if err != nil {
 			return err
 		}
-		out.Expired += expired
-		for _, q := range queues {
-			s.Wake(q)
+		for _, t := range list {
+			out.Expired += t.n
+			s.Wake(t.queue)
 		}
 		if looked < expireBatch {
 			return nil
@@ -172,20 +225,50 @@ func (s *Store) admit(ctx context.Context, queue string) error {
 	return s.upkeep.run(ctx, s.admitSteps(q, new(string))...)
 }
 
+func (s *Store) admitKey(queue string) int64 { return lockKey(s.o.schema(), "admit", queue) }
+
+// admitSteps take the turn to admit, and let grouped jobs take free places.
+func (s *Store) admitSteps(q queueRow, turn *string) []step {
+	if !q.grouped {
+		return nil
+	}
+	text := s.sql.get
+	if q.groupRates {
+		text = s.sql.rated
+	}
+	steps := []step{step{sql: text("turn_admit"), args: []any{q.Name, s.admitKey(q.Name)}}.into(turn), s.step("due", q.Name), {sql: text("admit"), args: []any{q.Name, q.groupRates}}}
+	return append(steps, s.dropRates(q)...)
+}
+
+// dropRates deletes, after an admission, what is known of groups that need no row for their queue's
+// rate any more: each second it looks at the next dropsRates of them.
+func (s *Store) dropRates(q queueRow) []step {
+	l := s.queues.lanesOf(q.Name)
+	if q.GroupRate.N == 0 || !s.sweeper.due(&l.ratesLooked, dropRatesEvery) {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	drop := s.step("drop_rates", q.Name, l.ratesAfter, dropsRates)
+	drop.row = func(scan reads.Scan) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return scan(&l.ratesAfter)
+	}
+	return []step{drop}
+}
+
+const (
+	dropRatesEvery = time.Second
+	dropsRates     = 1000
+)
+
 // inTurn runs a statement of the sweep, unless another process is running it.
 func (s *Store) inTurn(ctx context.Context, what string, st step) (busy bool, err error) {
-	turn := step{
-		sql:  s.sql.get("turn_sweep"),
-		args: []any{lockKey(s.o.schema(), "sweep", what)},
-		row: func(scan func(...any) error) error {
-			var got string
-			err := scan(&got)
-			busy = got != "true"
-			return err
-		},
-	}
+	var got string
+	turn := s.step("turn_sweep", lockKey(s.o.schema(), "sweep", what)).into(&got)
 	err = s.upkeep.run(ctx, turn, st)
-	return busy, err
+	return got != "true", err
 }
 
 // retain deletes finished jobs that their queues no longer keep. If a sweep cannot delete
@@ -193,9 +276,7 @@ func (s *Store) inTurn(ctx context.Context, what string, st step) (busy bool, er
 func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
 	for out.Pruned < pruneMost {
 		n, periods := 0, 0
-		busy, err := s.inTurn(ctx, "retention", step{sql: s.sql.get("retention"), args: []any{pruneBatch, pruneAll}, row: func(scan func(...any) error) error {
-			return scan(&n, &periods)
-		}})
+		busy, err := s.inTurn(ctx, "retention", s.step("retention", pruneBatch, pruneAll).into(&n, &periods))
 		if err != nil {
 			return err
 		}
@@ -213,17 +294,12 @@ func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
 
 // mergeTally merges counts and moves what happened to the history, unless none has changed since this process last merged them.
 func (s *Store) mergeTally(ctx context.Context, newest int64) error {
-	s.sweeper.mu.Lock()
-	merged := s.sweeper.mergedTo
-	s.sweeper.mu.Unlock()
-	if newest == merged {
+	if newest == s.sweeper.mergedTo.Load() {
 		return nil
 	}
 	for range mergeRounds {
 		var from, to int
-		_, err := s.inTurn(ctx, "tally", step{sql: s.sql.get("merge_tally"), args: []any{mergeBatch, checks.HistoryMinutes}, row: func(scan func(...any) error) error {
-			return scan(&from, &to)
-		}})
+		_, err := s.inTurn(ctx, "tally", s.step("merge_tally", mergeBatch, checks.HistoryMinutes).into(&from, &to))
 		if err != nil {
 			return err
 		}
@@ -232,8 +308,6 @@ func (s *Store) mergeTally(ctx context.Context, newest int64) error {
 		}
 	}
 	p, err := s.pending(ctx)
-	s.sweeper.mu.Lock()
-	s.sweeper.mergedTo = p.newestTally
-	s.sweeper.mu.Unlock()
+	s.sweeper.mergedTo.Store(p.newestTally)
 	return err
 }

@@ -3,10 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -19,43 +16,6 @@ const (
 	tickBytes = 8 << 20 // payloads of these
 	tickRetry = 100 * time.Millisecond
 )
-
-// clockDue is what the clock has made due.
-type clockDue struct {
-	leasesEnded bool
-	known       bool   // the clock was asked
-	nextTick    *int64 // microseconds until a schedule's next tick; nil: none will come
-	newQueues   bool   // there are queues for addNewQueues
-}
-
-// clockStep asks for it.
-func (s *Store) clockStep(to *clockDue) step {
-	return step{sql: s.sql.get("clock_due"), begin: func() { *to = clockDue{} }, row: func(scan func(...any) error) error {
-		to.known = true
-		return scan(&to.leasesEnded, &to.nextTick, &to.newQueues)
-	}}
-}
-
-// mindTicks sets the timer to the next tick. Ticks that have come are due at once where no
-// timer looks after them, or it has failed to.
-func (s *Store) mindTicks(ctx context.Context, due clockDue) error {
-	switch {
-	case !due.known:
-		return nil
-	case due.nextTick == nil:
-		s.timer.Unset()
-		return nil
-	}
-	left := us(*due.nextTick)
-	if s.tends.Load() && left > -tickRetry {
-		s.timer.Set(max(left, 0))
-		return nil
-	}
-	if left > 0 {
-		return nil
-	}
-	return s.tick(ctx)
-}
 
 // lookForTicks sets the timer anew, after this process has changed schedules. Other processes
 // look once a second.
@@ -73,8 +33,8 @@ func (s *Store) tick(ctx context.Context) error {
 	left := []string{}
 	for more := true; more; {
 		var queues []string
-		err := s.transact(ctx, "tick", func(t pgx.Tx) (err error) {
-			r := tickRound{conn: onPgx(t, t.Conn().Config()), leave: left}
+		err := s.transact(ctx, "tick", func(c conn) (err error) {
+			r := tickRound{conn: c, leave: left}
 			err = s.tickSome(ctx, &r)
 			queues, more = r.queues, r.more
 			if left = r.leave; err == nil {
@@ -140,18 +100,12 @@ func (s *Store) tickSome(ctx context.Context, r *tickRound) error {
 	budget := ticks.Budget{Jobs: tickJobs, Bytes: tickBytes}
 	for i := range list {
 		row := &list[i]
-		due, next, err := dueTicks(row, now)
+		due, next, more, err := budget.Ticks(&row.Schedule, now, busy[row.LastJob])
 		if err != nil {
 			r.leave, r.unreadable = append(r.leave, row.Name), append(r.unreadable, err)
 			continue
 		}
-		if row.SkipOverlap && busy[row.LastJob] {
-			due = nil
-		}
-		due, rest := budget.Take(&row.Schedule, due)
-		if !rest.IsZero() {
-			next, r.more = rest, true
-		}
+		r.more = r.more || more
 		names, following, last, places = append(names, row.Name), append(following, orNull(next)), append(last, nil), append(places, -1)
 		for j := range due {
 			places[len(places)-1], last[len(last)-1] = len(rows), &due[j]
@@ -170,17 +124,7 @@ func (s *Store) tickSome(ctx context.Context, r *tickRound) error {
 			jobs[i] = &out[at].ID
 		}
 	}
-	return r.run(ctx, step{sql: s.sql.get("schedules_ticked"), args: []any{names, following, last, jobs}})
-}
-
-// dueTicks lists the ticks of a schedule that get a job, and its next one.
-func dueTicks(r *scheduleRow, now time.Time) (due []time.Time, next time.Time, err error) {
-	spec, err := ticks.Parse(&r.Schedule, r.Since)
-	if err != nil {
-		return nil, next, fmt.Errorf("schedule %q: %w", r.Name, err)
-	}
-	due, next = ticks.Due(spec, &r.Schedule, r.Next, now)
-	return due, next, nil
+	return r.run(ctx, s.step("schedules_ticked", names, following, last, jobs))
 }
 
 // busyJobs are those last jobs that have not ended, of schedules that mind.
@@ -195,11 +139,5 @@ func (s *Store) busyJobs(ctx context.Context, r *tickRound, list []scheduleRow) 
 		return nil, nil
 	}
 	busy = map[int64]bool{}
-	err = r.run(ctx, step{sql: s.sql.get("schedules_busy"), args: []any{ids}, row: func(scan func(...any) error) error {
-		var id int64
-		err := scan(&id)
-		busy[id] = true
-		return err
-	}})
-	return busy, err
+	return busy, r.run(ctx, among(s.step("schedules_busy", ids), busy))
 }

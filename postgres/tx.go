@@ -14,6 +14,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // tx is a store inside a caller's transaction.
@@ -91,8 +92,10 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 
 // transact runs f in a transaction, and repeats it if it failed only because of concurrent
 // transactions.
-func (s *Store) transact(ctx context.Context, op string, f func(pgx.Tx) error) error {
-	return repeatTransaction(func() error { return s.transactOnce(ctx, op, f) })
+func (s *Store) transact(ctx context.Context, op string, f func(conn) error) error {
+	return repeatTransaction(func() error {
+		return s.transactOnce(ctx, op, func(t pgx.Tx) error { return f(onPgx(t, t.Conn().Config())) })
+	})
 }
 
 func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) error) error {
@@ -180,13 +183,25 @@ func (t *tx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChan
 	// Once more, as the queue may have been deleted since: where it was not, this locks nothing.
 	steps := slices.Concat(t.s.useGroups(queue, c), t.s.groupSteps(queue, group, c))
 	if c.Rate != nil { // an admission would wait for the group's row
-		steps = slices.Insert(steps, 0, step{sql: t.s.sql.get("lock_admit"), args: []any{t.s.admitKey(queue)}})
+		steps = slices.Insert(steps, 0, t.s.step("lock_admit", t.s.admitKey(queue)))
 	}
 	if err := t.conn.run(ctx, steps...); err != nil {
 		return wrap("set group", err)
 	}
 	t.touch(queue)
 	return nil
+}
+
+var isolation = qualify.Text("select current_setting('transaction_isolation')")
+
+// checkIsolation refuses a caller's transaction in which a call would find nothing, or an old state.
+func checkIsolation(ctx context.Context, what string, c conn) error {
+	var level string
+	err := c.run(ctx, step{sql: isolation}.into(&level))
+	if err == nil && (level == "repeatable read" || level == "serializable") {
+		err = &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED to %s: its snapshot would miss what has changed since it began", what)}
+	}
+	return err
 }
 
 // Wake implements dibs.Tx.
@@ -250,12 +265,11 @@ func (t *tx) explainSnapshot(ctx context.Context, outcomes []dibs.Outcome, err e
 		if checkIsolation(ctx, "finish", t.conn) == nil {
 			return err
 		}
-		outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(refused.Lost, o.ID) })
+		outcomes, _ = parted(outcomes, func(o dibs.Outcome) bool { return slices.Contains(refused.Lost, o.ID) })
 	default:
 		return err
 	}
-	ids, tokens := namesOf(outcomes)
-	held, heldErr := t.s.held(ctx, "finish", []any{ids, tokens})
+	held, heldErr := t.s.held(ctx, "finish", each(outcomes, idOf), each(outcomes, tokenOf))
 	if heldErr != nil || len(held) == 0 {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/settings"
 )
 
@@ -34,75 +35,57 @@ func keyOf(r *checks.Row) uniqueKey { return uniqueKey{r.Queue, r.UniqueKey} }
 // one has locked and inserted is undone before.
 func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
 	const attempts = 20
-	// An attempt for one job that gets no answer has inserted nothing, and locked its own key at most.
-	point := &savepoint{conn: c, needed: len(b.rows) > 1}
+	_, endsNow := c.(*preceded) // enqueueAlone's transaction, with all that is in it
 	var u uniqueInsert
 	for range attempts {
+		point := &preceded{conn: c, once: true}
+		if len(b.rows) > 1 { // an attempt for one job that gets no answer has inserted nothing, and locked its own key at most
+			point.by = []step{{sql: "savepoint dibs_enqueue"}}
+		}
 		u = uniqueInsert{s: s, b: b, c: point, out: make([]dibs.Enqueued, len(b.rows)), taken: map[uniqueKey]bool{}, found: map[uniqueKey]int64{}}
 		err := u.attempt(ctx)
-		if err == nil && len(u.unanswered()) == 0 {
-			return u.out, point.release(ctx)
-		}
-		if err != nil && !errors.Is(err, settings.ErrStale) {
-			point.leave(ctx)
+		made := len(b.rows) > 1 && point.by == nil
+		switch done := err == nil && len(u.unanswered()) == 0; {
+		case done && (endsNow || !made):
+			return u.out, nil
+		case done:
+			return u.out, endSavepoint(ctx, c)
+		case err != nil && !errors.Is(err, settings.ErrStale):
+			if made && !endsNow {
+				_ = endSavepoint(ctx, c, rollBack) // the connection may be lost
+			}
 			return nil, err
 		}
-		if err := errors.Join(err, point.rollBack(ctx)); err != nil {
+		if made {
+			err = errors.Join(err, endSavepoint(ctx, c, rollBack))
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("unique key %q changed hands %d times during one call: %w", b.rows[u.unanswered()[0]].UniqueKey, attempts, dibs.ErrUnavailable)
 }
 
-// savepoint is a connection that makes a savepoint before its first statement, if one is needed.
-type savepoint struct {
-	conn
-	needed, made bool
-}
+var rollBack = step{sql: "rollback to savepoint dibs_enqueue"}
 
-func (p *savepoint) run(ctx context.Context, list ...step) error {
-	if p.needed && !p.made {
-		p.made = true
-		list = append([]step{{sql: "savepoint dibs_enqueue"}}, list...)
-	}
-	return p.conn.run(ctx, list...)
-}
-
-func (p *savepoint) rollBack(ctx context.Context) error {
-	if !p.made {
-		return nil
-	}
-	p.made = false
-	return p.conn.run(ctx, step{sql: "rollback to savepoint dibs_enqueue"}, step{sql: "release savepoint dibs_enqueue"})
-}
-
-// leave undoes all after an error, even if the context has ended: the caller may go on with its transaction.
-func (p *savepoint) leave(ctx context.Context) {
-	if _, endsNow := p.conn.(*brief); !endsNow {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyWait)
-		defer cancel()
-		_ = p.rollBack(ctx) // the connection may be lost
-	}
-}
-
-func (p *savepoint) release(ctx context.Context) error {
-	if _, endsNow := p.conn.(*brief); endsNow || !p.made {
-		return nil
-	}
+// endSavepoint releases a savepoint, after a rollBack if that is given, even if the context has ended: the caller may go on with its transaction.
+func endSavepoint(ctx context.Context, c conn, before ...step) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyWait)
 	defer cancel()
-	return p.conn.run(ctx, step{sql: "release savepoint dibs_enqueue"})
+	return c.run(ctx, append(before, step{sql: "release savepoint dibs_enqueue"})...)
 }
 
 // unanswered lists the places of jobs that have no answer.
 func (u *uniqueInsert) unanswered() []int {
-	return slices.DeleteFunc(u.places(), func(at int) bool { return u.out[at].ID != 0 })
+	return u.places(func(at int) bool { return u.out[at].ID == 0 })
 }
 
-func (u *uniqueInsert) places() []int {
-	places := make([]int, len(u.b.rows))
-	for i := range places {
-		places[i] = i
+// places lists the places of some jobs.
+func (u *uniqueInsert) places(of func(at int) bool) (places []int) {
+	for at := range u.b.rows {
+		if of(at) {
+			places = append(places, at)
+		}
 	}
 	return places
 }
@@ -113,7 +96,7 @@ func (u *uniqueInsert) attempt(ctx context.Context) error {
 	if err := u.takeWindows(ctx); err != nil {
 		return err
 	}
-	free := slices.DeleteFunc(u.places(), u.keptOut)
+	free := u.places(func(at int) bool { return !u.keptOut(at) })
 	if len(free) > 0 {
 		if err := u.insertAbsent(ctx, free); err != nil {
 			return err
@@ -148,14 +131,18 @@ func (u *uniqueInsert) takeWindows(ctx context.Context) error {
 		return nil
 	}
 	u.now = new(time.Time)
-	return u.c.run(ctx, step{sql: u.s.sql.get("take_windows"), args: []any{queues, keys}, row: func(scan func(...any) error) error {
-		var ord *int64
-		err := scan(u.now, &ord)
-		if ord != nil {
-			u.taken[names[*ord-1]] = true
+	type window struct {
+		now time.Time
+		ord *int64 // of a key that none holds
+	}
+	var free []window
+	err := u.c.run(ctx, collect(u.s.step("take_windows", queues, keys), &free, func(w *window) []any { return []any{&w.now, &w.ord} }))
+	for _, w := range free {
+		if *u.now = w.now; w.ord != nil {
+			u.taken[names[*w.ord-1]] = true
 		}
-		return err
-	}})
+	}
+	return err
 }
 
 // setWindows begins the periods of those jobs that were inserted.
@@ -172,7 +159,7 @@ func (u *uniqueInsert) setWindows(ctx context.Context, inserted []int) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return u.c.run(ctx, step{sql: u.s.sql.get("set_windows"), args: []any{queues, keys, untils, ids}})
+	return u.c.run(ctx, u.s.step("set_windows", queues, keys, untils, ids))
 }
 
 func (u *uniqueInsert) insertAbsent(ctx context.Context, places []int) error {
@@ -184,28 +171,23 @@ func (u *uniqueInsert) insertAbsent(ctx context.Context, places []int) error {
 			keys[i], untils[i] = &part[i].UniqueKey, (*string)(&part[i].UniqueUntil)
 		}
 	}
-	answered, meant := false, map[int64]int{} // the place of each id
-	text, args := u.s.withWide("enqueue_unique", part, append(u.s.columns(part), keys, untils, u.b.queues, u.b.versions, u.now))
-	err := u.c.run(ctx, step{
-		sql:  text,
-		args: args,
-		row: func(scan func(...any) error) error {
-			var ord, id, holder *int64
-			err := scan(&ord, &id, &holder)
-			switch answered = true; {
-			case err != nil:
-			case holder != nil:
-				u.found[keyOf(&part[*ord-1])] = *holder
-			case ord != nil:
-				meant[*id] = places[*ord-1]
-			default:
-				u.out[meant[*id]].ID = *id
-			}
-			return err
-		},
-	})
-	if err == nil && !answered {
+	type answer struct{ ord, id, holder *int64 }
+	var answers []answer
+	insert := u.s.withWide("enqueue_unique", part, append(u.s.columns(part), keys, untils, u.b.queues, u.b.versions, u.now))
+	err := u.c.run(ctx, collect(insert, &answers, func(a *answer) []any { return []any{&a.ord, &a.id, &a.holder} }))
+	if err == nil && len(answers) == 0 {
 		return settings.ErrStale
+	}
+	meant := map[int64]int{} // the place of each id
+	for _, a := range answers {
+		switch {
+		case a.holder != nil:
+			u.found[keyOf(&part[*a.ord-1])] = *a.holder
+		case a.ord != nil:
+			meant[*a.id] = places[*a.ord-1]
+		default:
+			u.out[meant[*a.id]].ID = *a.id
+		}
 	}
 	return err
 }
@@ -253,7 +235,7 @@ func (u *uniqueInsert) heldKeys() []heldKey {
 }
 
 // onHeld runs holders.sql or lock_holders.sql, and calls row for each holder.
-func (u *uniqueInsert) onHeld(ctx context.Context, name string, held []heldKey, row func(scan func(...any) error) error) error {
+func (u *uniqueInsert) onHeld(ctx context.Context, name string, held []heldKey, row func(reads.Scan) error) error {
 	if len(held) == 0 {
 		return nil
 	}
@@ -267,7 +249,9 @@ func (u *uniqueInsert) onHeld(ctx context.Context, name string, held []heldKey, 
 			periods[i] = &h.key
 		}
 	}
-	return u.c.run(ctx, step{sql: u.s.sql.get(name), args: []any{queues, live, periods}, row: row})
+	look := u.s.step(name, queues, live, periods)
+	look.row = row
+	return u.c.run(ctx, look)
 }
 
 // meet answers jobs whose keys are held. If a holder has given its key up meanwhile, jobs that were
@@ -277,17 +261,17 @@ func (u *uniqueInsert) meet(ctx context.Context) error {
 	if err := u.changeHolders(ctx, slices.DeleteFunc(u.heldKeys(), func(h heldKey) bool { return !h.changes })); err != nil {
 		return err
 	}
-	kept := u.heldKeys()
-	err := u.onHeld(ctx, "holders", kept, func(scan func(...any) error) error {
+	held := u.heldKeys()
+	err := u.onHeld(ctx, "holders", held, func(scan reads.Scan) error {
 		var ord, id int64
 		if err := scan(&ord, &id); err != nil {
 			return err
 		}
-		u.holds(&kept[ord-1], id)
+		u.holds(&held[ord-1], id)
 		return nil
 	})
-	for i := range kept {
-		h := &kept[i]
+	for i := range held {
+		h := &held[i]
 		if id := u.found[h.uniqueKey]; id != 0 && u.out[h.places[0]].ID == 0 && h.live && !h.changes {
 			u.holds(h, id)
 		}
@@ -304,52 +288,75 @@ func (u *uniqueInsert) holds(h *heldKey, id int64) {
 
 // changeHolders has jobs meet those holders of their keys that wait.
 func (u *uniqueInsert) changeHolders(ctx context.Context, held []heldKey) error {
-	c := changes{s: u.s}
-	err := u.onHeld(ctx, "lock_holders", held, func(scan func(...any) error) error {
+	var ids []int64
+	var whole []bool // the holder becomes the job in rows; else only its run_at moves
+	var rows []checks.Row
+	var runAts []*time.Time // nil: it stays
+	err := u.onHeld(ctx, "lock_holders", held, func(scan reads.Scan) error {
 		var ord int64
 		var h checks.Holder
 		if err := scan(&ord, &h.ID, &h.CreatedAt, &h.RunAt); err != nil {
 			return err
 		}
-		before := h.RunAt
+		before, row := h.RunAt, checks.Row{}
 		for _, at := range held[ord-1].places {
 			u.out[at] = h.Meet(&u.b.rows[at], *u.now)
 		}
-		c.add(&h, before)
+		var to *time.Time
+		if !h.RunAt.Equal(before) {
+			to = &h.RunAt
+		}
+		if h.New != nil {
+			row = *h.New
+		}
+		if h.New != nil || to != nil {
+			ids, whole, rows, runAts = append(ids, h.ID), append(whole, h.New != nil), append(rows, row), append(runAts, to)
+		}
 		return nil
 	})
-	if err != nil || len(c.ids) == 0 {
+	if err != nil || len(ids) == 0 {
 		return err
 	}
-	return u.c.run(ctx, c.step(u.now))
+	c := u.s.columns(rows)
+	return u.c.run(ctx, u.s.withWide("replace", rows, []any{ids, whole, c[1], c[2], c[3], c[4], c[7], c[8], runAts, u.now}))
 }
 
-// changes are the parameters of replace.sql.
-type changes struct {
-	s      *Store
-	ids    []int64
-	whole  []bool // the holder becomes the job in rows; else only its run_at moves
-	rows   []checks.Row
-	runAts []*time.Time // nil: it stays
+// keyWait is how long an Enqueue waits for a transaction that has enqueued a job with its unique key and has not
+// ended. Until it has, nobody knows whether there is such a job.
+const keyWait = 5 * time.Second
+
+// keyTurn has the calls of this process that enqueue one job with the same unique key wait for each other, without a
+// connection: all connections would soon wait for one transaction. The caller calls done after its transaction has ended.
+func (s *Store) keyTurn(ctx context.Context, key uniqueKey) (done func(), err error) {
+	turn, leave := s.keyTurns.Use(key, func() chan struct{} { return make(chan struct{}, 1) })
+	timer := time.NewTimer(keyWait)
+	defer timer.Stop()
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn; leave() }, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timer.C:
+		err = fmt.Errorf("%w: %s", dibs.ErrUnavailable, keyHeld)
+	}
+	leave()
+	return nil, err
 }
 
-func (c *changes) add(h *checks.Holder, runAt time.Time) {
-	var to *time.Time
-	if !h.RunAt.Equal(runAt) {
-		to = &h.RunAt
-	}
-	if h.New == nil && to == nil {
-		return
-	}
-	row := checks.Row{}
-	if h.New != nil {
-		row = *h.New
-	}
-	c.ids, c.whole, c.rows, c.runAts = append(c.ids, h.ID), append(c.whole, h.New != nil), append(c.rows, row), append(c.runAts, to)
-}
+const keyHeld = "a transaction that has not ended has enqueued a job with the unique key"
 
-func (c *changes) step(now *time.Time) step {
-	columns := c.s.columns(c.rows)
-	text, args := c.s.withWide("replace", c.rows, []any{c.ids, c.whole, columns[1], columns[2], columns[3], columns[4], columns[7], columns[8], c.runAts, now})
-	return step{sql: text, args: args}
+// enqueueKeyed enqueues jobs of which some have unique keys, in a transaction of its own.
+func (s *Store) enqueueKeyed(ctx context.Context, jobs []dibs.NewJob, enqueue func(conn) error) error {
+	if len(jobs) == 1 {
+		done, err := s.keyTurn(ctx, uniqueKey{jobs[0].Queue, jobs[0].UniqueKey})
+		if err != nil {
+			return checks.Failed("enqueue", err)
+		}
+		defer done()
+	}
+	err := s.transact(ctx, "enqueue", enqueue)
+	if isLocked(err) {
+		err = fmt.Errorf("%s: %w", keyHeld, err)
+	}
+	return err
 }

@@ -20,18 +20,16 @@ func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error 
 			stopped = append(stopped, w.ID)
 			continue
 		}
-		if len(w.Kinds) == 0 {
-			w.Kinds = nil
-		}
+		w.Kinds = kinds(w.Kinds)
 		live = append(live, w)
 	}
 	var steps []step
 	if live != nil {
 		entries, _ := json.Marshal(live) // it always encodes
-		steps = append(steps, step{sql: s.sql.get("put_worker"), args: []any{string(entries), dibs.WorkerKeptFor.Microseconds()}})
+		steps = append(steps, s.step("put_worker", string(entries), dibs.WorkerKeptFor.Microseconds()))
 	}
 	if stopped != nil {
-		steps = append(steps, step{sql: s.sql.get("drop_worker"), args: []any{stopped}})
+		steps = append(steps, s.step("drop_worker", stopped))
 	}
 	if steps == nil {
 		return nil

@@ -55,7 +55,7 @@ var limitVariants = []Variant{
 		Harm:  "The admission still gives places by the old limit: more jobs than the new one allows are started after it was set.",
 		Patches: []Patch{
 			{"postgres", "TestALimitLoweredDuringAnAdmissionHolds/of all groups", []Edit{
-				{"queues.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {`, "waitBriefly, {"},
+				{"queues.go", "append(s.groupLock(q.Name), set)", "[]step{waitBriefly, set}"},
 				{"sweep.go", ", s.mendNext(ctx))", ")"}, // the end of the sweep would take the places back
 			}},
 		},

@@ -85,7 +85,7 @@ var otherVariants = []Variant{
 		Harm:  "Their jobs are never claimed.",
 		Patches: []Patch{
 			{"postgres", "TestTheFunctionsInTransactions", []Edit{
-				{"new_queues.go", "if len(n.names) == 0 {", "if len(n.names) >= 0 {"},
+				{"queues.go", "if len(n.names) == 0 {", "if len(n.names) >= 0 {"},
 			}},
 		},
 		Untortured: "it enqueues through the library",
@@ -124,7 +124,7 @@ var otherVariants = []Variant{
 		Harm:  "The jobs that it has already inserted are inserted twice.",
 		Patches: []Patch{
 			{"postgres", "TestABatchThatBeginsAgainInsertsNothingTwice", []Edit{
-				{"unique.go", "errors.Join(err, point.rollBack(ctx))", "errors.Join(err, point.release(ctx))"},
+				{"unique.go", "errors.Join(err, endSavepoint(ctx, c, rollBack))", "errors.Join(err, endSavepoint(ctx, c))"},
 			}},
 		},
 		Untortured: "a key is hardly ever given up just then",

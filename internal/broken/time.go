@@ -8,7 +8,7 @@ var timeVariants = []Variant{
 		Harm:  "The worker's jobs are given to other workers while it runs them.",
 		Patches: []Patch{
 			{"postgres", "TestStore/claim/the lease is the queue's or the request's", []Edit{
-				{"claim.go", "r.Worker, lease.Microseconds(), kinds(r.Kinds)", "r.Worker, time.Now().Add(lease-5*time.Minute).UnixMicro(), kinds(r.Kinds)"},
+				{"claim.go", "cmp.Or(r.Lease, q.Lease).Microseconds(), kinds(r.Kinds)", "time.Now().Add(cmp.Or(r.Lease, q.Lease)-5*time.Minute).UnixMicro(), kinds(r.Kinds)"},
 				{"sql/claim.sql", "lease_until = statement_timestamp() + ($6", "lease_until = timestamptz 'epoch' + ($6"},
 				{"sql/claim.sql", "select $4, statement_timestamp() + ($6", "select $4, timestamptz 'epoch' + ($6"},
 			}},

@@ -7,6 +7,7 @@ package combine
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -15,8 +16,10 @@ import (
 // many goroutines at once.
 type Calls[Q, A any] struct {
 	// Do makes the calls of a batch together, and answers each of them once, by its place in
-	// the batch. The context ends when no caller waits any more.
+	// the batch: with ErrApart if Alone is to make it. The context ends when no caller waits any more.
 	Do func(ctx context.Context, batch []Q, answer func(i int, a A, err error))
+	// Alone makes a call by itself. nil: Do makes a batch of one, too.
+	Alone func(ctx context.Context, q Q) (A, error)
 	// Left gets each answer whose caller no longer waits. nil: such answers are dropped.
 	Left func(Q, A)
 	// Size is how much of MaxSize a call takes. A batch of one call may be larger.
@@ -87,10 +90,7 @@ func (c *Calls[Q, A]) Call(ctx context.Context, q Q) (A, error) {
 }
 
 func (c *Calls[Q, A]) callAlone(ctx context.Context, q Q) (answer A, err error) {
-	if c.Made != nil {
-		c.Made(1)
-	}
-	c.Do(ctx, []Q{q}, func(_ int, a A, e error) { answer, err = a, e })
+	c.Make(ctx, []Q{q}, func(_ int, a A, e error) { answer, err = a, e })
 	return answer, err
 }
 
@@ -156,14 +156,11 @@ func (c *Calls[Q, A]) startBatch() {
 // makeCalls makes the calls of a batch and hands out the answers. It returns the calls whose
 // callers no longer wait.
 func (c *Calls[Q, A]) makeCalls(ctx context.Context, calls []*call[Q, A]) (left []*call[Q, A]) {
-	if c.Made != nil {
-		c.Made(len(calls))
-	}
 	asked := make([]Q, len(calls))
 	for i, w := range calls {
 		asked[i] = w.q
 	}
-	c.Do(ctx, asked, func(i int, answer A, err error) {
+	c.Make(ctx, asked, func(i int, answer A, err error) {
 		w := calls[i]
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -176,13 +173,31 @@ func (c *Calls[Q, A]) makeCalls(ctx context.Context, calls []*call[Q, A]) (left 
 	return left
 }
 
-// Separately makes each call of a batch by itself, all at the same time. A Do uses it when a
-// batch failed without effect, and one of its calls may be the reason.
-func Separately[Q, A any](ctx context.Context, batch []Q, answer func(int, A, error), alone func(context.Context, Q) (A, error)) {
+// ErrApart is the answer to a call that was not made in its batch, and is to be made by itself: as when the batch
+// failed without effect, and one of its calls may be the reason.
+var ErrApart = errors.New("the call is to be made by itself")
+
+// Make makes the calls of a batch, and then those that are to be made by themselves, all at the same time.
+func (c *Calls[Q, A]) Make(ctx context.Context, batch []Q, answer func(i int, a A, err error)) {
+	if c.Made != nil {
+		c.Made(len(batch))
+	}
+	var apart []int
+	if c.Alone != nil && len(batch) == 1 {
+		apart = []int{0}
+	} else {
+		c.Do(ctx, batch, func(i int, a A, err error) {
+			if errors.Is(err, ErrApart) {
+				apart = append(apart, i)
+				return
+			}
+			answer(i, a, err)
+		})
+	}
 	var all sync.WaitGroup
-	for i, q := range batch {
+	for _, i := range apart {
 		all.Go(func() {
-			a, err := alone(ctx, q)
+			a, err := c.Alone(ctx, batch[i])
 			answer(i, a, err)
 		})
 	}

@@ -3,6 +3,7 @@ package combine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -190,15 +191,47 @@ func TestABatchEndsWhenNobodyWaitsForIt(t *testing.T) {
 	})
 }
 
-func TestApartAnswersEachCall(t *testing.T) {
-	answers := make([]int, 3)
-	combine.Separately(t.Context(), []int{1, 2, 3}, func(i, a int, err error) {
+func TestCallsApartAreAnsweredByThemselves(t *testing.T) {
+	answers, batches := make([]int, 3), 0
+	calls := combine.Calls[int, int]{
+		Do: func(_ context.Context, batch []int, answer func(int, int, error)) {
+			batches++
+			answer(0, batch[0], nil)
+			answer(1, 0, combine.ErrApart)
+			answer(2, 0, fmt.Errorf("refused: %w", combine.ErrApart))
+		},
+		Alone: func(_ context.Context, n int) (int, error) { return -n, nil },
+	}
+	answer := func(i, a int, err error) {
 		if err != nil {
 			t.Error(err)
 		}
 		answers[i] = a
-	}, func(_ context.Context, n int) (int, error) { return -n, nil })
-	if !slices.Equal(answers, []int{-1, -2, -3}) {
+	}
+	calls.Make(t.Context(), []int{1, 2, 3}, answer)
+	if !slices.Equal(answers, []int{1, -2, -3}) {
 		t.Errorf("answers: %v", answers)
+	}
+	calls.Make(t.Context(), []int{4}, answer)
+	if answers[0] != -4 || batches != 1 {
+		t.Errorf("a batch of one is answered by %d, after %d batches", answers[0], batches)
+	}
+}
+
+func TestAValueIsForgottenWithItsLastUser(t *testing.T) {
+	var k combine.Keyed[string, *int]
+	made := 0
+	use := func() (*int, func()) { return k.Use("a", func() *int { made++; return new(made) }) }
+	first, leave := use()
+	second, leaveToo := use()
+	leave()
+	if third, done := use(); first != second || third != first || made != 1 {
+		t.Errorf("%d values are made for one key", made)
+	} else {
+		done()
+	}
+	leaveToo()
+	if last, _ := use(); *last != 2 {
+		t.Error("the value outlives its last user")
 	}
 }

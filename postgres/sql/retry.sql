@@ -3,7 +3,7 @@
 -- Parameters: arrays of equal length: $1 id, $2 token, $3 ending, $4 error or null,
 --   $5 delay in microseconds, null for the queue's backoff (queue.go gives the formula);
 --   $6 tokens of claims that this transaction has made, or null (complete.sql).
--- Columns out: id, queue and grouped of each job whose token was good.
+-- Columns out: queue, whether it has a group, and id as text (complete.sql) of each job whose token was good.
 -- Concurrency: the rows are locked first, in id order, and seen in their newest
 --   version; jobs that are not returned were refused and are unchanged.
 -- Counts and times that SQL by hand has put out of all bounds must not fail the jobs beside them.
@@ -115,6 +115,6 @@ with clock as materialized (
     ) e
     group by queue
 )
-select id, queue, group_key is not null from back
+select queue, group_key is not null, id::text from back
 union all
-select id, queue, group_key is not null from gone
+select queue, group_key is not null, id::text from gone

@@ -1,6 +1,7 @@
--- Purpose: list the rights of a worker that the role lacks.
+-- Purpose: make the statements that give the role the rights of a worker that it lacks: one for all tables that lack the
+--   same rights, one for the schema, one for the sequence.
 -- Parameters: $1 the schema, as it is written in SQL.
--- Columns out: the object, as GRANT names it; the right; whether it can work without.
+-- Columns out: the statement, but for the role; whether a worker can work without these rights.
 -- Concurrency: a plain read of the catalogs, which every role may read.
 with needed (name, kind, rights) as (
     values
@@ -22,15 +23,21 @@ with needed (name, kind, rights) as (
         ('group_limit', 'r', array['select', 'insert', 'update', 'delete']),
         ('migration', 'r', array['select']),
         ('job_id', 'S', array['usage'])
+), lacking (object, rights, optional) as (
+    select 'schema ' || $1::text, 'usage', false
+    where not has_schema_privilege(to_regnamespace($1::text)::oid, 'usage')
+    union all
+    select
+        case when n.kind = 'S' then 'sequence ' else '' end || $1::text || '.' || n.name,
+        string_agg(a.name, ', ' order by a.place),
+        n.name = 'worker'
+    from needed n
+    join pg_catalog.pg_class c on c.relname = n.name::name and c.relnamespace = to_regnamespace($1::text)::oid
+    cross join lateral unnest(n.rights) with ordinality as a (name, place)
+    where not (case when n.kind = 'S' then has_sequence_privilege(c.oid, a.name) else has_table_privilege(c.oid, a.name) end)
+    group by n.kind, n.name
 )
-select 'schema ' || $1::text, 'usage', false
-where not has_schema_privilege(to_regnamespace($1::text)::oid, 'usage')
-union all
-select
-    case when n.kind = 'S' then 'sequence ' else '' end || $1::text || '.' || n.name,
-    a.name,
-    n.name = 'worker'
-from needed n
-join pg_catalog.pg_class c on c.relname = n.name::name and c.relnamespace = to_regnamespace($1::text)::oid
-cross join lateral unnest(n.rights) as a (name)
-where not (case when n.kind = 'S' then has_sequence_privilege(c.oid, a.name) else has_table_privilege(c.oid, a.name) end)
+select 'grant ' || rights || ' on ' || string_agg(object, ', ' order by object), bool_and(optional)
+from lacking
+group by rights, case when strpos(object, ' ') > 0 then object end
+order by min(object)
