@@ -22,7 +22,7 @@ type Session struct {
 	ctx     context.Context
 	conn    dibs.SQLTx
 	dialect *Dialect
-	err     error // the first of now and later in this call
+	err     error // the first that now or later has met in this call
 
 	callTime    int64             // time of the call, set by now
 	clockReadAt time.Time         // when callTime was read, on the monotonic clock
