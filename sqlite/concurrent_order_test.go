@@ -65,7 +65,7 @@ func (r *recorder) lock(what string, rank int) {
 // needs says which turn a statement may only run in.
 var needsTurn = map[string]rowstore.Turn{
 	"running": rowstore.TurnClaim, "admit": rowstore.TurnAdmit, "displace": rowstore.TurnAdmit, "starts": rowstore.TurnAdmit,
-	"tally_rows": rowstore.TurnSweep, "drop_folded": rowstore.TurnSweep, "drop_rates": rowstore.TurnSweep, "drop_windows": rowstore.TurnSweep,
+	"tally_rows": rowstore.TurnSweep, "repairable": rowstore.TurnSweep, "drop_folded": rowstore.TurnSweep, "drop_rates": rowstore.TurnSweep, "drop_windows": rowstore.TurnSweep,
 	"drop_wakes": rowstore.TurnAdmit, "group": rowstore.TurnAdmit, "hold": rowstore.TurnAdmit,
 	"drop_queue": rowstore.TurnQueue, "queue_uses": rowstore.TurnQueue,
 }
@@ -206,5 +206,6 @@ func exerciseQueues(ctx context.Context, s *rowstore.Store) error {
 		err = cmp.Or(err, failed, unswept)
 	}
 	err = cmp.Or(err, s.SetGroup(ctx, "gone", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 1, Per: time.Second}}))
-	return cmp.Or(err, s.DeleteQueue(ctx, "gone", true))
+	_, unrepaired := s.Repair(ctx)
+	return cmp.Or(err, unrepaired, s.DeleteQueue(ctx, "gone", true))
 }

@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 
@@ -11,7 +12,12 @@ import (
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns those findings, one line each.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
-	return call(ctx, s, "repair", nil, (*Session).repair)
+	return call(ctx, s, "repair", nil, func(tx *Session) ([]string, error) {
+		if got, err := tx.turn(TurnSweep, "", false); err != nil || !got { // two at once would both add what the counts lack
+			return nil, cmp.Or(err, errNoTurn)
+		}
+		return tx.repair()
+	})
 }
 
 func (s *Session) repair() ([]string, error) {

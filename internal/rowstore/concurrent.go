@@ -118,7 +118,7 @@ func (s *Session) claimTurn(q *queue) (*queue, error) {
 }
 
 // errNoTurn is the error of a call that needs a turn which another transaction has. Store.write and Tx.do make such a call again.
-var errNoTurn = fmt.Errorf("%w: another transaction is deleting the queue; try again", dibs.ErrUnavailable)
+var errNoTurn = fmt.Errorf("%w: another transaction is doing what this call must not meet, such as deleting the queue; try again", dibs.ErrUnavailable)
 
 // keepQueue returns the settings of a queue that gets rows, and keeps it from being deleted until the transaction ends. A
 // queue that does not exist is made.
