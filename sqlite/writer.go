@@ -69,7 +69,7 @@ func (s *Store) ObserveBatches(f func(call string, calls int)) {
 }
 
 // Turn waits until no other transaction of this process writes. It lets other processes write after a maxStretch of work.
-func (w *writer) Turn() (pass func(), err error) {
+func (w *writer) Turn() error {
 	if time.Since(w.endedAt) > restedFor {
 		w.busySince = time.Now()
 	}
@@ -80,12 +80,13 @@ func (w *writer) Turn() (pass func(), err error) {
 	ctx, stop := context.WithTimeout(context.Background(), w.lockWait)
 	defer stop()
 	if err := w.store.turn.take(ctx); err != nil {
-		return nil, fmt.Errorf("%w: another transaction of this process was open for %v; end it", dibs.ErrUnavailable, w.lockWait)
+		return fmt.Errorf("%w: another transaction of this process was open for %v; end it", dibs.ErrUnavailable, w.lockWait)
 	}
-	return w.pass, nil
+	return nil
 }
 
-func (w *writer) pass() {
+// Pass lets others write.
+func (w *writer) Pass() {
 	w.store.turn.pass()
 	w.endedAt = time.Now()
 }

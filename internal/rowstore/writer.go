@@ -23,12 +23,19 @@ type Writer struct {
 	once    sync.Once
 	stopped chan struct{}
 	batches atomic.Pointer[func(call string, calls int)] // see Observe; nil: nobody wants to know
+
+	// Only the goroutine uses the fields below. The functions are made once, for all transactions.
+	together, apart func(*Session) error
+	first           *work
+	taken           []*work // first and those that came behind it
+	failed          bool    // one of them has, so that all must be run again
 }
 
 // Writing is a connection that writes, as a Writer uses it.
 type Writing interface {
-	// Turn waits until the connection may write, and keeps others of this process from writing until pass is called.
-	Turn() (pass func(), err error)
+	// Turn waits until the connection may write, and keeps others of this process from writing until Pass.
+	Turn() error
+	Pass()
 	// Transact runs f in a transaction, commits that if f returns nil, and returns the queues to wake. With an error
 	// nothing has changed.
 	Transact(f func(*Session) error) (wake []string, err error)
@@ -57,6 +64,7 @@ const (
 // StartWriter starts a writer, which calls wake after each commit with the queues that may have new work.
 func StartWriter(conn Writing, wake func(queues ...string)) *Writer {
 	w := &Writer{conn: conn, wake: wake, calls: make(chan *work, 256), quit: make(chan struct{}), stopped: make(chan struct{})}
+	w.together, w.apart = w.runTogether, w.runApart
 	go w.loop()
 	return w
 }
@@ -128,17 +136,16 @@ func (w *Writer) loop() {
 
 // transact runs first and all calls that wait behind it in one transaction.
 func (w *Writer) transact(first *work) {
-	pass, err := w.conn.Turn()
-	if err != nil {
+	if err := w.conn.Turn(); err != nil {
 		first.refuse(err)
 		return
 	}
-	taken, wake, err := w.run(first)
-	pass()
+	wake, err := w.run(first)
+	w.conn.Pass()
 	if f := w.batches.Load(); f != nil && *f != nil {
-		(*f)("write", len(taken))
+		(*f)("write", len(w.taken))
 	}
-	for _, c := range taken {
+	for _, c := range w.taken {
 		if c.err == nil {
 			c.err = err
 		}
@@ -146,9 +153,10 @@ func (w *Writer) transact(first *work) {
 	}
 	if err == nil {
 		w.wake(wake...)
-	} else if len(taken) == 0 {
+	} else if len(w.taken) == 0 {
 		first.refuse(err)
 	}
+	w.first, w.taken = nil, nil
 }
 
 // refuse answers a call that was not run.
@@ -164,36 +172,40 @@ func (c *work) refuse(err error) {
 // itself. Savepoints are not set at once: in SQLite, a transaction with one keeps a copy of each
 // page that it changes, and each statement in it walks through the list of these copies.
 //
-// It returns the calls that it has taken, the queues to wake, and the error of the whole
+// It returns the queues to wake, and the error of the whole
 // transaction; with such an error no call has taken effect.
-func (w *Writer) run(first *work) (taken []*work, wake []string, err error) {
-	failed := false
-	wake, err = w.conn.Transact(func(s *Session) error {
-		began := time.Now()
-		for c := first; c != nil; c = w.next(began) {
-			if !c.state.CompareAndSwap(workWaiting, workRunning) {
-				continue
-			}
-			taken = append(taken, c)
-			if err := s.Run(c.run); err != nil {
-				failed = true
-				return err
-			}
-		}
-		return nil
-	})
-	if failed {
-		wake, err = w.conn.Transact(func(s *Session) error {
-			for _, c := range taken {
-				var lost bool
-				if lost, c.err = s.apart(w.conn.Exec, func() error { return s.Run(c.run) }); lost {
-					return c.err
-				}
-			}
-			return nil
-		})
+func (w *Writer) run(first *work) (wake []string, err error) {
+	w.first, w.failed = first, false
+	wake, err = w.conn.Transact(w.together)
+	if w.failed {
+		wake, err = w.conn.Transact(w.apart)
 	}
-	return taken, wake, err
+	return wake, err
+}
+
+func (w *Writer) runTogether(s *Session) error {
+	began := time.Now()
+	for c := w.first; c != nil; c = w.next(began) {
+		if !c.state.CompareAndSwap(workWaiting, workRunning) {
+			continue
+		}
+		w.taken = append(w.taken, c)
+		if err := s.Run(c.run); err != nil {
+			w.failed = true
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *Writer) runApart(s *Session) error {
+	for _, c := range w.taken {
+		var lost bool
+		if lost, c.err = s.apart(w.conn.Exec, func() error { return s.Run(c.run) }); lost {
+			return c.err
+		}
+	}
+	return nil
 }
 
 // next takes another call that waits, unless the transaction is long enough.
