@@ -47,7 +47,7 @@ func modelDatabases(t testing.TB) model.Maker {
 		}
 		s.queues.init()
 		return model.Database{
-			Database: exact{s}, Lazy: true, Another: another,
+			Database: exact{s}, Lazy: true, AtOnce: true, Another: another,
 			Pass: func(d time.Duration) error { return pass(s, d) },
 		}
 	}

@@ -22,12 +22,15 @@ var historyCases = []oneCase{
 	{"a history that nobody can have is refused", badHistory},
 }
 
-// ago is SQL that puts all counts back by some minutes, as if they were made then. No two minutes
-// of the history may be as far apart.
+// ago is SQL that puts all counts back by some minutes, as if they were made then. The history goes by way of a time that is
+// far from all others, since no minute may be there twice, not even until the end of a statement.
 func (t *test) ago(minutes int) []string {
+	const far = 100_000
+	move := t.one("update %%shistory set minute = minute - interval '%d minutes'", "update %%shistory set minute = minute - %d")
 	return []string{
 		fmt.Sprintf(t.one("update %%stally set at = at - interval '%d minutes'", "update %%stally set minute = minute - %d where minute > 0"), minutes),
-		fmt.Sprintf(t.one("update %%shistory set minute = minute - interval '%d minutes'", "update %%shistory set minute = minute - %d"), minutes),
+		fmt.Sprintf(move, far+minutes),
+		fmt.Sprintf(move, -far),
 	}
 }
 

@@ -15,6 +15,7 @@ func (m *Model) Enqueue(jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.left = map[int64]string{}
 	var enqueued []dibs.Enqueued
 	for _, r := range rows {
 		start := m.now.Add(r.Delay)
@@ -93,7 +94,10 @@ func (m *Model) meet(id int64, r *checks.Row, start time.Time) dibs.Enqueued {
 	}
 	if j.Group != r.Group {
 		m.pending[group{j.Queue, j.Group}] = true
-		j.holdsPlace = false
+		if j.holdsPlace {
+			m.left[id] = j.Group
+		}
+		j.holdsPlace = m.AtOnce && r.Group != "" && m.left[id] == r.Group
 	}
 	j.Kind, j.Payload, j.Metadata, j.Priority, j.Group = r.Kind, r.Payload, r.Metadata, int(r.Priority), r.Group
 	j.MaxAttempts, j.Excused = cmp.Or(r.MaxAttempts, m.queue(r.Queue).MaxAttempts), j.Attempt

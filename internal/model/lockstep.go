@@ -13,8 +13,7 @@ import (
 // Database is a real store that is compared with a model.
 type Database struct {
 	dibs.Database
-	// Lazy: see Model.Lazy.
-	Lazy bool
+	Lazy, AtOnce bool // as in Model
 	// Pass lets time pass: it subtracts d from every time in the database.
 	Pass func(d time.Duration) error
 	// Another opens the same database again.
@@ -64,6 +63,7 @@ func Start(t TB, newDatabase Maker) *Run {
 	t.Helper()
 	r := &Run{t: t, db: newDatabase(t), ctx: context.Background()}
 	r.m = New(r.db.Lazy)
+	r.m.AtOnce = r.db.AtOnce
 	t.Cleanup(func() {
 		if r.txStart != nil {
 			_ = r.endTx(errRollback) // the failure has been reported

@@ -21,6 +21,8 @@ type Model struct {
 	// Lazy makes groups give their places at the next sweep, as on PostgreSQL, rather
 	// than at the end of each call, as on SQLite. See docs/design/0001-storage.md.
 	Lazy bool
+	// AtOnce makes a call that replaces a job several times see only what becomes of it in the end, as one statement does.
+	AtOnce bool
 
 	now       time.Time // advances by 1 us with each call, so that no two calls are at the same time
 	jobs      map[int64]*job
@@ -29,6 +31,7 @@ type Model struct {
 	queues    map[string]*queue
 	pending   map[group]bool   // groups that are yet to give their places
 	periods   map[group]period // the last job with a period, by queue and unique key
+	left      map[int64]string // groups in which jobs held a place when this call replaced them
 }
 
 // period is a time for which a job holds its unique key, whatever becomes of it.

@@ -25,7 +25,8 @@
 -- In a strict queue a job that has been started comes first, due or not; in others a job
 --   that is not due gives its place up. Rows are then changed by id, which finds the locked
 --   version even if it is newer than the snapshot. If a row that matters was locked, its
---   group is named in wake again. "gate::int" keeps the planner from finding those ids
+--   group is named in wake again. Where that was a blocked row only, those that have places may
+--   be claimed meanwhile: the row says so, as its transaction may stay open for long. "gate::int" keeps the planner from finding those ids
 --   by an index of all blocked rows, or of all that hold a place.
 -- From wake_list it takes rows until they name 500 groups: claims after it wait for it.
 with woken as (
@@ -252,8 +253,8 @@ with woken as (
     where id = any (array(select unnest(moving) from decided)) and gate::int in (0, 1, 3) and token is null
     returning gate
 ), again as (
-    insert into dibs.wake (queue, group_key)
-    select $1, d.group_key
+    insert into dibs.wake (queue, group_key, again)
+    select $1, d.group_key, not d.busy
     from decided d
     where d.busy or d.free > d.wanted and exists (
         select

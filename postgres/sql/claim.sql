@@ -109,7 +109,7 @@ with turn as materialized (
                         and (r.group_key is null or not exists (
                             select
                             from dibs.wake w
-                            where w.queue = $1 and w.group_key = r.group_key
+                            where w.queue = $1 and w.group_key = r.group_key and not w.again
                             offset 0
                         ) and not (s.lists > 0 and exists (
                             select
