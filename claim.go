@@ -117,9 +117,11 @@ func (r *run) claimed(a answer[found]) {
 		if q != nil && len(r.feeds) == 1 { // a worker with several queues claims from the others first
 			q.claimNow = true
 		}
-		r.onError(callName(q), a.err)
 		if r.hopeless(a.err) {
 			r.fatal = a.err
+		}
+		r.onError(callName(q), a.err)
+		if r.fatal != nil {
 			r.stopClaiming(now, r.fatal)
 		}
 		return

@@ -248,7 +248,11 @@ func (r *run) onPause(job *RawJob, err error, wait time.Duration) {
 }
 
 func (r *run) onError(call string, err error) {
-	r.log(slog.LevelWarn, "database call failed; repeating it", slog.String("call", call), slog.String("error", err.Error()))
+	text := "database call failed; repeating it"
+	if errors.Is(r.fatal, err) {
+		text = "database call failed; the worker ends"
+	}
+	r.log(slog.LevelWarn, text, slog.String("call", call), slog.String("error", err.Error()))
 	r.tellError(call, err)
 }
 

@@ -298,8 +298,14 @@ func TestClaimThatTheStoreCallsInvalidEndsRun(t *testing.T) {
 			}
 			return nil
 		})
-		if err := quiet(m, untilEnd).Run(t.Context()); !errors.Is(err, dibs.ErrInvalid) {
+		var log strings.Builder
+		w := quiet(m, untilEnd)
+		w.Hooks.Log = slog.New(slog.NewTextHandler(&log, nil))
+		if err := w.Run(t.Context()); !errors.Is(err, dibs.ErrInvalid) {
 			t.Errorf("Run returned %v", err)
+		}
+		if text := log.String(); !strings.Contains(text, "call failed") || strings.Contains(text, "repeating") {
+			t.Errorf("the log is\n%s", text)
 		}
 	})
 }
