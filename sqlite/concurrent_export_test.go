@@ -117,6 +117,7 @@ var concurrentPieces = map[string][]piece{
 	"displace":           {{"and token is null", "and token is null and id not in (select id from dibs_locked)"}},
 	"admit":              {{"and gate = 1", "and gate = 1 and id not in (select id from dibs_locked)"}},
 	"repairable":         {{"where held > places and unclaimed > 0", "where held > places and unclaimed > 0 and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}, {"where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )", "where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )\n  and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}},
+	"check":              {{"where c.check_at > j.lease_until", "where c.check_at > max(j.lease_until, 1000000 + (\n  select max(now, cast(round(unixepoch('subsec') * 1000) as integer) * 1000)\n  from dibs_clock\n))"}},
 	"extend":             {{"and lease_until > ?2", "and lease_until > ?2 and dibs_job.id not in (select id from dibs_locked)"}},
 	"drop_rates":         {{"and held_until is null", "and held_until is null and not exists (\n      select 1\n      from dibs_start s\n      where s.queue = dibs_rate.queue\n    )"}},
 	"due_queues":         {{"or exists (\n    select 1\n    from dibs_rate r", "or exists (\n    select 1\n    from dibs_wake w\n    where w.queue = asked.queue\n  )\n  or exists (\n    select 1\n    from dibs_rate r"}},

@@ -101,7 +101,18 @@ var concurrentVariants = []Variant{
 		Harm:  "A worker gives up a job that it holds, and its outcome is never written.",
 		Patches: []Patch{
 			{"sqlite", "TestAnOutcomeThatCannotBeWrittenIsNotLost", []Edit{
-				{rows + "concurrent.go", "good[id] = token == tokens[id] && (", "good[id] = false && ("},
+				{rows + "locked.go", "good[l.ID] = ok && ", "good[l.ID] = false && ok && "},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+	{
+		Name:  "others-claim-forgotten",
+		Fault: "A sweep takes a job that another transaction holds for one that runs no longer.",
+		Harm:  "If that transaction is rolled back, the job runs for ever: its lease is never looked at again.",
+		Patches: []Patch{
+			{"sqlite", "TestASweepLooksAgainAtAJobThatIsHeld", []Edit{
+				{rows + "sweep.go", "live := passedOver[c.Token]", "live := false && passedOver[c.Token]"},
 			}},
 		},
 		Untortured: onlyTests,

@@ -16,6 +16,8 @@ const (
 	// claimCheckEvery is how often the sweep looks at a claim, however long its leases are,
 	// to forget it once its jobs are finished.
 	claimCheckEvery = time.Minute
+	// lockedCheckEvery is how soon the sweep looks again at a claim if another transaction holds one of its jobs.
+	lockedCheckEvery = time.Second
 	// lanesAtOnce is how many priorities a claim looks up in one statement.
 	lanesAtOnce = 4
 )

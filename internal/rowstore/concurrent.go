@@ -10,7 +10,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 // Concurrent is what a database needs in which other transactions write meanwhile. SQLite has none of it: there, what a
@@ -349,23 +348,4 @@ func (s *Session) foldTally(first, kept int64) error {
 	s.later("drop_folded", list)
 	s.later("drop_history", kept)
 	return nil
-}
-
-// busy tells of which leases the jobs were not found only because other transactions hold their rows: the leases last.
-func (s *Session) busy(missing []dibs.Lease) (map[int64]bool, error) {
-	if !s.concurrent() || len(missing) == 0 {
-		return nil, nil
-	}
-	now := s.now()
-	good, tokens, ids := map[int64]bool{}, map[int64]dibs.Token{}, make([]int64, len(missing))
-	for i, l := range missing {
-		ids[i], tokens[l.ID] = l.ID, l.Token
-	}
-	return good, s.each("tokens", func(rows *sql.Rows) error {
-		var id, until int64
-		var token dibs.Token
-		err := rows.Scan(&id, reads.Token(&token), &until)
-		good[id] = token == tokens[id] && (until > now || s.ownTokens[token])
-		return err
-	}, jsonIDs(ids))
 }

@@ -203,6 +203,10 @@ func (s *Session) expireClaims(claims []claimRow, now int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	passedOver, err := s.passedOver(claims, jobs)
+	if err != nil {
+		return 0, err
+	}
 	expired := 0
 	var all fates
 	var over []dibs.Token // tokens of claims without a lease
@@ -212,7 +216,10 @@ func (s *Session) expireClaims(claims []claimRow, now int64) (int, error) {
 			continue
 		}
 		c.At = now + micro(claimCheckEvery)
-		live := false
+		live := passedOver[c.Token]
+		if live {
+			c.At = now + micro(lockedCheckEvery)
+		}
 		for _, id := range c.ids {
 			j := jobs[id]
 			if j == nil || j.token != c.Token {
