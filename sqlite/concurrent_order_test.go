@@ -24,7 +24,6 @@ const (
 	jobLock
 	finishedLock
 	claimLock
-	scheduleLock
 )
 
 // ranks says for which lock each statement waits on a database in which others write meanwhile. Rows that an earlier
@@ -34,7 +33,6 @@ var ranks = map[string]int{
 	"cancel": jobLock, "edit": jobLock, "replace": jobLock, "live": jobLock, "free_key": jobLock, "count_claimed": jobLock,
 	"ended": finishedLock, "remove_finished": finishedLock,
 	"check_earlier": claimLock, "drop_claim": claimLock,
-	"set_schedule": scheduleLock, "delete_schedule": scheduleLock,
 }
 
 // recorder notes the locks that each transaction of a store waits for.
@@ -67,6 +65,7 @@ var needsTurn = map[string]rowstore.Turn{
 	"running": rowstore.TurnClaim, "admit": rowstore.TurnAdmit, "displace": rowstore.TurnAdmit, "starts": rowstore.TurnAdmit,
 	"tally_rows": rowstore.TurnSweep, "repairable": rowstore.TurnSweep, "drop_folded": rowstore.TurnSweep, "drop_rates": rowstore.TurnSweep, "drop_windows": rowstore.TurnSweep,
 	"drop_wakes": rowstore.TurnAdmit, "group": rowstore.TurnAdmit, "hold": rowstore.TurnAdmit,
+	"schedules_due": rowstore.TurnTicks, "schedule_ticked": rowstore.TurnTicks, "set_schedule": rowstore.TurnTicks, "delete_schedule": rowstore.TurnTicks,
 	"drop_queue": rowstore.TurnQueue, "queue_uses": rowstore.TurnQueue,
 }
 
@@ -188,6 +187,8 @@ func exercise(t *testing.T, s *rowstore.Store, pass func(time.Duration) error) {
 		must(err)
 	}
 	must(s.SetSchedules(ctx, "o", []dibs.Schedule{{Name: "s", Spec: "@every 1s", Queue: "plain", Kind: "k"}}))
+	must(pass(2 * time.Second))
+	must(s.Tick(ctx))
 	must(s.DeleteSchedule(ctx, "s"))
 	must(exerciseQueues(ctx, s))
 	for _, d := range []time.Duration{2 * time.Minute, 2 * time.Hour} { // some leases have ended, then all

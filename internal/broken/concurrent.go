@@ -117,6 +117,17 @@ var concurrentVariants = []Variant{
 		},
 		Untortured: onlyTests,
 	},
+	{
+		Name:  "others-ticks-together",
+		Fault: "Schedules are changed while others take ticks.",
+		Harm:  "A program that starts writes back the tick that another has just taken, and it comes twice.",
+		Patches: []Patch{
+			{"sqlite", "TestATickBesideAChangeOfItsScheduleComesOnce/SetSchedules", []Edit{
+				{rows + "schedules.go", "error { return s.needTurn(TurnTicks, \"\", false) }", "error { return nil }"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
 }
 
 const startsFirst = `	if between != nil {

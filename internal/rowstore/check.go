@@ -1,7 +1,6 @@
 package rowstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 
@@ -13,8 +12,8 @@ import (
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns those findings, one line each.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	return call(ctx, s, "repair", nil, func(tx *Session) ([]string, error) {
-		if got, err := tx.turn(TurnSweep, "", false); err != nil || !got { // two at once would both add what the counts lack
-			return nil, cmp.Or(err, errNoTurn)
+		if err := tx.needTurn(TurnSweep, "", false); err != nil { // two at once would both add what the counts lack
+			return nil, err
 		}
 		return tx.repair()
 	})

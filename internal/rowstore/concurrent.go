@@ -14,7 +14,7 @@ import (
 
 // Concurrent is what a database needs in which other transactions write meanwhile. SQLite has none of it: there, what a
 // transaction has read stays true until it ends. Locks are taken in one order, so that no two transactions wait for each
-// other: a turn, then unique keys, jobs by id, finished jobs, claims, schedules. Statements that take them in another order
+// other: a turn, then unique keys, jobs by id, finished jobs, claims. Statements that take them in another order
 // pass over rows that are locked, and never wait.
 type Concurrent struct {
 	// Turn takes a turn until the transaction ends. It never waits, and reports whether it was got. One that is shared
@@ -36,6 +36,7 @@ const (
 	TurnAdmit Turn = "admit" // give the places of groups
 	TurnSweep Turn = "sweep" // delete what is kept no longer, and merge counts; of all queues
 	TurnQueue Turn = "queue" // delete a queue; what adds jobs or groups to it shares it
+	TurnTicks Turn = "ticks" // change schedules, or enqueue the jobs of their ticks; of all queues
 )
 
 // UniqueKey is a key of a queue.
@@ -53,6 +54,15 @@ func (s *Session) turn(t Turn, queue string, shared bool) (bool, error) {
 		return true, nil
 	}
 	return s.dialect.Concurrent.Turn(s, t, queue, shared)
+}
+
+// needTurn takes a turn without which the call cannot go on: it is then made again.
+func (s *Session) needTurn(t Turn, queue string, shared bool) error {
+	got, err := s.turn(t, queue, shared)
+	if err == nil && !got {
+		err = errNoTurn
+	}
+	return err
 }
 
 // lockKeys locks the unique keys of new jobs, before they are looked for.
@@ -123,12 +133,8 @@ var errNoTurn = fmt.Errorf("%w: another transaction is doing what this call must
 // queue that does not exist is made.
 func (s *Session) keepQueue(name string) (*queue, error) {
 	if s.concurrent() && !s.kept[name] {
-		got, err := s.turn(TurnQueue, name, true)
-		if err != nil {
+		if err := s.needTurn(TurnQueue, name, true); err != nil {
 			return nil, err
-		}
-		if !got {
-			return nil, errNoTurn
 		}
 		if s.kept == nil {
 			s.kept = make(map[string]bool)

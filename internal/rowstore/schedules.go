@@ -48,6 +48,9 @@ func (s *Session) scheduleOf(name string, queues []string) (*dibs.Schedule, erro
 // none, and stores it.
 func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (dibs.Schedule, error) {
 	return call(ctx, s, op, nil, func(tx *Session) (after dibs.Schedule, err error) {
+		if err := tx.keepTicks(); err != nil {
+			return after, err
+		}
 		old, err := tx.scheduleNamed(name)
 		if err == nil {
 			after, err = f(old)
@@ -62,6 +65,10 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old 
 		return after, err
 	})
 }
+
+// keepTicks keeps others from taking ticks and from changing schedules until the transaction ends: the next tick that is read
+// is not taken by others before another is written.
+func (s *Session) keepTicks() error { return s.needTurn(TurnTicks, "", false) }
 
 func (s *Session) putSchedule(after *dibs.Schedule) {
 	text, payload, metadata := ticks.Encode(after)
@@ -143,6 +150,9 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 		return err
 	}
 	return s.write(ctx, "set schedules", func(tx *Session) error {
+		if err := tx.keepTicks(); err != nil {
+			return err
+		}
 		old, err := tx.schedules(nil, ticks.Names(list))
 		if err != nil {
 			return err
@@ -167,6 +177,9 @@ func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...strin
 		return err
 	}
 	return s.write(ctx, "delete schedule", func(tx *Session) error {
+		if err := tx.keepTicks(); err != nil {
+			return err
+		}
 		_, err := tx.scheduleOf(name, queues)
 		if err == nil {
 			tx.later("delete_schedule", name)
@@ -209,8 +222,12 @@ const (
 
 // tick enqueues the jobs of the ticks that have come. Schedules that this program cannot
 // read, as a newer one has made them, are left to others. More that is due is left to the next
-// transaction.
+// transaction, and all of it while another has the turn.
 func (s *Session) tick() error {
+	s.moreTicks = false
+	if got, err := s.turn(TurnTicks, "", false); err != nil || !got {
+		return err
+	}
 	now := s.now()
 	type dueSchedule struct {
 		dibs.Schedule
