@@ -186,7 +186,7 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 // same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
-		add_queue clock_due complete delete delete_queue delete_schedules diagnose_horizon diagnose_locks diagnose_rows diagnose_schema diagnose_server diagnose_sessions diagnose_tables diagnose_turns drop_new enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks mend new_queues payloads pending present rate_free rate_spent recheck requeue
+		clock_due complete delete delete_queue delete_schedules diagnose_horizon diagnose_locks diagnose_rows diagnose_schema diagnose_server diagnose_sessions diagnose_tables diagnose_turns drop_new enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks mend new_queues payloads pending present rate_free rate_spent recheck requeue
 		lock_holders retention retry rights schedules_busy schedules_ticked set_windows take_windows turn_admit turn_claim turn_expire turn_sweep wake_group wake_groups`)
 	onlySQLite = strings.Fields(`
 		add_history drop_audit blocked check_earlier check_later clock clock_now count_claimed delete_schedule diagnose_file displace drop_claim drop_history drop_queue drop_queue_groups drop_queue_keys drop_queue_rates drop_queue_tally drop_tally drop_windows due_claims

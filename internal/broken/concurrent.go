@@ -128,6 +128,17 @@ var concurrentVariants = []Variant{
 		},
 		Untortured: onlyTests,
 	},
+	{
+		Name:  "others-settings-lost",
+		Fault: "A change of a queue's settings does not look whether others have changed them since it has read them.",
+		Harm:  "Of two changes at once one is lost: a queue that was paused just then is not.",
+		Patches: []Patch{
+			{"sqlite", "TestSettingsThatAreSetBesideOthersAreKept", []Edit{
+				{"sql/set_queue.sql", "and version = ?24", "and ?24 is not null"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
 }
 
 const startsFirst = `	if between != nil {

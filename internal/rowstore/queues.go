@@ -29,32 +29,57 @@ func (s *Session) ensureQueue(name string) (*queue, error) {
 	if err != nil || q != nil {
 		return q, err
 	}
-	return s.putQueue(dibs.DefaultSettings(name))
+	s.later("add_queue", append(stored(dibs.DefaultSettings(name)), s.now())...)
+	delete(s.queues, name)
+	if q, err = s.queue(name); err == nil && q == nil { // others had made it, and have deleted it
+		err = errNoTurn
+	}
+	return q, err
 }
 
-// putQueue stores a queue's settings.
-func (s *Session) putQueue(q dibs.Queue) (*queue, error) {
-	s.later("set_queue", q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
+// stored are a queue's settings as add_queue.sql and set_queue.sql take them.
+func stored(q dibs.Queue) []any {
+	return []any{
+		q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
 		micro(q.Backoff.Base), q.Backoff.Factor, micro(q.Backoff.Max), q.Backoff.Jitter,
 		micro(q.KeepCompleted), micro(q.KeepDead), micro(q.KeepCancelled), q.PayloadLimit,
-		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, s.now(), micro(q.JobTimeout),
-		q.GroupRate.N, micro(q.GroupRate.Per), q.GroupRate.Burst)
+		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, micro(q.JobTimeout), q.GroupRate.N, micro(q.GroupRate.Per), q.GroupRate.Burst,
+	}
+}
+
+// putQueue stores settings in place of those that the transaction has read. It fails with settings.ErrStale if others have
+// changed them since.
+func (s *Session) putQueue(q dibs.Queue) error {
+	statement, last := "add_queue", s.now()
+	if old := s.queues[q.Name]; old != nil {
+		statement, last = "set_queue", old.version
+	}
+	n, err := s.exec(statement, append(stored(q), last)...)
 	delete(s.queues, q.Name)
-	return s.queue(q.Name)
+	return settings.OrStale(n == 1, err)
 }
 
 // SetQueue changes the named settings and returns the result.
-func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	return call(ctx, s, "set queue", checks.Name("queue", name), func(tx *Session) (after dibs.Queue, err error) {
-		before, err := tx.settings(name)
-		if err == nil {
-			after, err = checks.Changed(before, checks.Changer(c))
-		}
-		if err == nil {
-			err = tx.setQueue(before, after)
-		}
+func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (after dibs.Queue, err error) {
+	if err := checks.Name("queue", name); err != nil {
 		return after, err
+	}
+	err = settings.Repeat("set queue "+name, "its settings", func() error {
+		return s.write(ctx, "set queue", func(tx *Session) error {
+			before, err := tx.settings(name)
+			if err == nil {
+				after, err = checks.Changed(before, checks.Changer(c))
+			}
+			if err == nil {
+				err = tx.setQueue(before, after)
+			}
+			return err
+		})
 	})
+	if err != nil {
+		return dibs.Queue{}, err
+	}
+	return after, nil
 }
 
 // ChangeQueue has f change a queue's settings: see dibs.Admin.
@@ -75,12 +100,16 @@ func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue
 func (s *Store) settings(ctx context.Context, name string) (dibs.Queue, error) {
 	q := dibs.DefaultSettings(name)
 	err := s.read(ctx, "queue", func(rows *sql.Rows) error {
-		return rows.Scan(reads.Queue(&q, new(bool))...)
+		return rows.Scan(reads.Queue(&q, new(bool), new(int64))...)
 	}, name)
 	return q, s.wrap("change queue", err)
 }
 
+// settings are a queue's settings, or those that it would be made with, for putQueue.
 func (s *Session) settings(name string) (dibs.Queue, error) {
+	if s.concurrent() {
+		delete(s.queues, name)
+	}
 	q, err := s.queue(name)
 	if err != nil || q == nil {
 		return dibs.DefaultSettings(name), err
@@ -89,7 +118,7 @@ func (s *Session) settings(name string) (dibs.Queue, error) {
 }
 
 func (s *Session) setQueue(before, after dibs.Queue) error {
-	if _, err := s.putQueue(after); err != nil {
+	if err := s.putQueue(after); err != nil {
 		return err
 	}
 	s.woken[after.Name] = true

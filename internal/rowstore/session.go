@@ -47,6 +47,7 @@ type Session struct {
 type queue struct {
 	dibs.Queue
 	groupRates bool // groups may have rates
+	version    int64
 	limits     map[string]int
 }
 
@@ -150,7 +151,7 @@ func (s *Session) queue(name string) (*queue, error) {
 	var q *queue
 	err := s.each("queue", func(rows *sql.Rows) error {
 		q = &queue{limits: make(map[string]int)}
-		return rows.Scan(reads.Queue(&q.Queue, &q.groupRates)...)
+		return rows.Scan(reads.Queue(&q.Queue, &q.groupRates, &q.version)...)
 	}, name)
 	if err == nil {
 		if len(s.queues) >= maxCached { // claims may name any number of queues, also such that there are not

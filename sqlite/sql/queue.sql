@@ -1,6 +1,6 @@
 -- Purpose: read one queue's settings.
 -- Parameters: ?1 name.
--- Columns out: as queues.sql.
+-- Columns out: as queues.sql, and the version of the settings.
 -- Concurrency: a plain read of the transaction's snapshot.
 select
   name,
@@ -26,6 +26,7 @@ select
   group_rate_n,
   group_rate_per,
   group_rate_burst,
-  group_rates
+  group_rates,
+  version
 from dibs_queue
 where name = ?1

@@ -1,63 +1,31 @@
--- Purpose: make a queue or replace its settings.
--- Parameters: ?1 name, ?2 paused, ?3 concurrency, ?4 group_limit, ?5 strict,
---   ?6 claim_order, ?7 lease, ?8 max_attempts, ?9 backoff base, ?10 factor, ?11 max,
---   ?12 jitter, ?13 keep completed, ?14 dead, ?15 cancelled, ?16 payload limit, ?17 rate n, ?18 per, ?19 burst, ?20 now, ?21 job timeout,
---   ?22 n, ?23 per and ?24 burst of the groups' rate;
---   durations in microseconds.
+-- Purpose: change a queue's settings.
+-- Parameters: ?1 to ?23 as add_queue.sql; ?24 the version that the change was made from.
 -- Columns out: none.
--- Concurrency: the settings were read in the same write transaction, so no other change
---   is lost.
-insert into dibs_queue (
-  name,
-  paused,
-  concurrency,
-  group_limit,
-  strict,
-  claim_order,
-  lease,
-  max_attempts,
-  backoff_base,
-  backoff_factor,
-  backoff_max,
-  backoff_jitter,
-  keep_completed,
-  keep_dead,
-  keep_cancelled,
-  payload_limit,
-  rate_n,
-  rate_per,
-  rate_burst,
-  created_at,
-  job_timeout,
-  group_rate_n,
-  group_rate_per,
-  group_rate_burst,
-  group_rates
-)
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?22 > 0)
-on conflict (name) do update
+-- Concurrency: changes nothing if others have changed the settings since they were read: the version tells.
+update dibs_queue
 set
   version = version + 1,
-  paused = excluded.paused,
-  concurrency = excluded.concurrency,
-  group_limit = excluded.group_limit,
-  strict = excluded.strict,
-  claim_order = excluded.claim_order,
-  lease = excluded.lease,
-  max_attempts = excluded.max_attempts,
-  backoff_base = excluded.backoff_base,
-  backoff_factor = excluded.backoff_factor,
-  backoff_max = excluded.backoff_max,
-  backoff_jitter = excluded.backoff_jitter,
-  keep_completed = excluded.keep_completed,
-  keep_dead = excluded.keep_dead,
-  keep_cancelled = excluded.keep_cancelled,
-  payload_limit = excluded.payload_limit,
-  rate_n = excluded.rate_n,
-  rate_per = excluded.rate_per,
-  rate_burst = excluded.rate_burst,
-  job_timeout = excluded.job_timeout,
-  group_rate_n = excluded.group_rate_n,
-  group_rate_per = excluded.group_rate_per,
-  group_rate_burst = excluded.group_rate_burst,
-  group_rates = group_rates or excluded.group_rates
+  paused = ?2,
+  concurrency = ?3,
+  group_limit = ?4,
+  strict = ?5,
+  claim_order = ?6,
+  lease = ?7,
+  max_attempts = ?8,
+  backoff_base = ?9,
+  backoff_factor = ?10,
+  backoff_max = ?11,
+  backoff_jitter = ?12,
+  keep_completed = ?13,
+  keep_dead = ?14,
+  keep_cancelled = ?15,
+  payload_limit = ?16,
+  rate_n = ?17,
+  rate_per = ?18,
+  rate_burst = ?19,
+  job_timeout = ?20,
+  group_rate_n = ?21,
+  group_rate_per = ?22,
+  group_rate_burst = ?23,
+  group_rates = group_rates or ?21 > 0
+where name = ?1 and version = ?24

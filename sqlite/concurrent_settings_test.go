@@ -1,0 +1,86 @@
+package sqlite_test
+
+import (
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/rowstore"
+)
+
+// limitSet is another transaction's SetQueue of a limit.
+const limitSet = "update dibs_queue set concurrency = 1, version = version + 1 where name = 'q' and concurrency <> 1"
+
+// limitedBeside makes a call for each of its statements, before which another transaction commits text. In the end the queue
+// has the limit of 1 that this sets, and is paused. What stands for the other transaction is rolled back with the call if that
+// is made again, so it comes first in the second one.
+func limitedBeside(t *testing.T, text string, prepare func(*contest), make func(*contest, *rowstore.Store) error) {
+	t.Helper()
+	for moment, statements := 0, 1; moment <= statements; moment++ {
+		c, call, n := newContest(t), 0, 0
+		prepare(c)
+		err := make(c, c.Watched(t.Context(), func() { call, n = call+1, 0 }, func(_ string, _ []any, exec func(string) error) error {
+			if n++; moment > 0 && (call == 1 && n == moment || call == 2 && n == 1) {
+				return exec(text)
+			}
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := c.Queues(t.Context(), "q")
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		if q := list[0]; moment == 0 {
+			statements = n
+		} else if q.Concurrency != 1 || !q.Paused {
+			t.Errorf("another transaction sets a limit of 1 before statement %d of %d: it is %d, paused %v", moment, statements, q.Concurrency, q.Paused)
+		}
+	}
+}
+
+func unlimited(c *contest) { c.set(dibs.QueueChange{}) }
+
+// At whatever moment of a SetQueue another one commits, neither is lost.
+func TestSettingsThatAreSetBesideOthersAreKept(t *testing.T) {
+	t.Parallel()
+	limitedBeside(t, limitSet, unlimited, func(_ *contest, rows *rowstore.Store) error {
+		_, err := rows.SetQueue(t.Context(), "q", dibs.QueueChange{Paused: new(true)})
+		return err
+	})
+}
+
+// A ChangeQueue that meets another change calls its function again.
+func TestAChangeOfAQueueThatIsOvertakenIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	limitedBeside(t, limitSet, unlimited, func(c *contest, rows *rowstore.Store) error {
+		call := 0
+		_, err := rows.ChangeQueue(t.Context(), "q", func(q *dibs.Queue) error {
+			if call++; call == 2 { // what stood for the other transaction was rolled back
+				c.sql(limitSet)
+			}
+			q.Paused = true
+			return nil
+		})
+		return err
+	})
+}
+
+// At whatever moment of an enqueue that makes a queue another transaction makes it with other settings, these stay.
+func TestAnEnqueueKeepsTheSettingsOfAQueueThatAnotherMakes(t *testing.T) {
+	t.Parallel()
+	var columns string
+	c := newContest(t)
+	if err := c.DB().QueryRowContext(t.Context(), "select group_concat(name) from pragma_table_info('dibs_queue') where name <> 'name'").Scan(&columns); err != nil {
+		t.Fatal(err)
+	}
+	another := "insert or replace into dibs_queue (name, " + columns + ") select 'q', " + columns + " from dibs_queue where name = 'model'"
+	limitedBeside(t, another, func(c *contest) {
+		if _, err := c.SetQueue(t.Context(), "model", dibs.QueueChange{Concurrency: new(1), Paused: new(true)}); err != nil {
+			t.Fatal(err)
+		}
+	}, func(_ *contest, rows *rowstore.Store) error {
+		_, err := rows.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k"}})
+		return err
+	})
+}
