@@ -33,6 +33,7 @@ var onlyIn = map[string]map[string]string{
 		"line":           "processes queue for the file",
 		"line_unix":      "by a lock of the system's",
 		"line_windows":   "by a lock of the system's",
+		"locked":         "rows that other transactions hold are passed over, where others write meanwhile",
 		"path":           "a file has a path",
 		"prepared":       "statements are prepared for each connection",
 		"rows":           "columns are read by scanners of database/sql",

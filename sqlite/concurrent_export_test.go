@@ -114,6 +114,7 @@ var concurrentPieces = map[string][]piece{
 	"claim_newest":       {{"order by run_at desc, id desc", settled + "order by run_at desc, id desc"}},
 	"claim_rated_newest": {{"order by run_at desc, id desc", settled + "order by run_at desc, id desc"}},
 	"held":               {{"where j.token is not null", "where j.token is not null and j.id not in (select id from dibs_locked)"}},
+	"count_running":      {{"and token is not null", "and token is not null and id not in (select id from dibs_locked)"}},
 	"displace":           {{"and token is null", "and token is null and id not in (select id from dibs_locked)"}},
 	"admit":              {{"and gate = 1", "and gate = 1 and id not in (select id from dibs_locked)"}},
 	"repairable":         {{"where held > places and unclaimed > 0", "where held > places and unclaimed > 0 and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}, {"where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )", "where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )\n  and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}},

@@ -62,7 +62,7 @@ func (r *recorder) lock(what string, rank int) {
 
 // needs says which turn a statement may only run in.
 var needsTurn = map[string]rowstore.Turn{
-	"running": rowstore.TurnClaim, "admit": rowstore.TurnAdmit, "displace": rowstore.TurnAdmit, "starts": rowstore.TurnAdmit,
+	"running": rowstore.TurnClaim, "limits_set": rowstore.TurnClaim, "count_running": rowstore.TurnClaim, "drop_limits_set": rowstore.TurnClaim, "admit": rowstore.TurnAdmit, "displace": rowstore.TurnAdmit, "starts": rowstore.TurnAdmit,
 	"tally_rows": rowstore.TurnSweep, "repairable": rowstore.TurnSweep, "drop_folded": rowstore.TurnSweep, "drop_rates": rowstore.TurnSweep, "drop_windows": rowstore.TurnSweep,
 	"drop_wakes": rowstore.TurnAdmit, "group": rowstore.TurnAdmit, "hold": rowstore.TurnAdmit,
 	"schedules_due": rowstore.TurnTicks, "schedule_ticked": rowstore.TurnTicks, "set_schedule": rowstore.TurnTicks, "delete_schedule": rowstore.TurnTicks,

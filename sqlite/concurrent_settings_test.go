@@ -84,3 +84,43 @@ func TestAnEnqueueKeepsTheSettingsOfAQueueThatAnotherMakes(t *testing.T) {
 		return err
 	})
 }
+
+// A claim that began before its queue got a limit may commit after it: its jobs count, also while others hold some of them.
+func TestAClaimThatBeganWithoutTheLimitCounts(t *testing.T) {
+	t.Parallel()
+	const limited = "update dibs_queue set concurrency = 1, version = version + 1 where name = 'q'; insert into dibs_limit_set (queue) values ('q')"
+	c := newContest(t)
+	c.set(dibs.QueueChange{})
+	c.enqueue(make([]dibs.NewJob, 5)...)
+	met := false
+	rows := c.Watched(t.Context(), func() {}, func(name string, _ []any, exec func(string) error) error {
+		if name != "claim" || met {
+			return nil
+		}
+		met = true // SetQueue of another transaction commits
+		return exec(limited)
+	})
+	jobs, err := rows.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 2})
+	if err != nil || len(jobs) != 2 {
+		t.Fatal(jobs, err)
+	}
+	finish := func(j *dibs.RawJob) {
+		t.Helper()
+		if err := c.Finish(t.Context(), []dibs.Outcome{j.Lease().Complete(nil)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.sql("insert into dibs_locked (id) values (?)", jobs[0].ID)
+	c.claims(9)
+	finish(jobs[1])
+	c.claims(9)
+	c.sql("delete from dibs_locked")
+	c.claims(9)
+	finish(jobs[0])
+	c.claims(9, jobs[1].ID+1)
+	c.claims(9)
+	var left int
+	if err := c.DB().QueryRowContext(t.Context(), "select count(*) from dibs_limit_set").Scan(&left); err != nil || left > 0 {
+		t.Errorf("%d times the running jobs are still to be counted, %v", left, err)
+	}
+}

@@ -139,6 +139,17 @@ var concurrentVariants = []Variant{
 		},
 		Untortured: onlyTests,
 	},
+	{
+		Name:  "others-limit-begun-before",
+		Fault: "A claim under a limit counts no jobs that claims have taken which began before the limit was set.",
+		Harm:  "More jobs run than the limit allows.",
+		Patches: []Patch{
+			{"sqlite", "TestAClaimThatBeganWithoutTheLimitCounts", []Edit{
+				{rows + "claim.go", "s.countRunning(q.Name)", "0, error(nil)"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
 }
 
 const startsFirst = `	if between != nil {

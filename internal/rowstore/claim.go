@@ -173,10 +173,15 @@ func (s *Session) room(q *queue, r dibs.ClaimRequest) (int, error) {
 	if _, err := s.expire(); err != nil {
 		return 0, err
 	}
+	uncounted, err := s.countRunning(q.Name)
+	if err != nil {
+		return 0, err
+	}
 	var running int
 	if _, err := s.one("running", []any{q.Name, q.Concurrency}, &running); err != nil {
 		return 0, err
 	}
+	running += uncounted
 	return min(r.N-r.Ahead, q.Concurrency-running), nil
 }
 

@@ -126,6 +126,23 @@ func (s *Session) claimTurn(q *queue) (*queue, error) {
 	return now, nil
 }
 
+// countRunning counts the running jobs of a queue that has got its limit since they were claimed: SetQueue could not, as claims
+// without the limit may still have been under way. It returns how many others hold, which the next claim will count.
+func (s *Session) countRunning(queue string) (left int, err error) {
+	if !s.concurrent() {
+		return 0, nil
+	}
+	ids, err := s.ids("limits_set", queue)
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	s.later("count_running", queue)
+	if _, err = s.one("uncounted", []any{queue}, &left); left == 0 {
+		s.later("drop_limits_set", jsonIDs(ids))
+	}
+	return left, err
+}
+
 // errNoTurn is the error of a call that needs a turn which another transaction has. Store.write and Tx.do make such a call again.
 var errNoTurn = fmt.Errorf("%w: another transaction is doing what this call must not meet, such as deleting the queue; try again", dibs.ErrUnavailable)
 
@@ -338,13 +355,7 @@ const maxFold = 10_000
 // foldTally is mergeTally where each transaction appends its counts, so that none waits for another. It also adds up the
 // rows of minutes that statistics show. It takes rows by their ids: what others append meanwhile stays for the next sweep.
 func (s *Session) foldTally(first, kept int64) error {
-	var ids []int64
-	err := s.each("tally_rows", func(rows *sql.Rows) error {
-		var id int64
-		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, first, maxFold)
+	ids, err := s.ids("tally_rows", first, maxFold)
 	if err != nil || len(ids) == 0 {
 		return err
 	}

@@ -67,7 +67,7 @@ func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) er
 	}
 	gone := []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_keys", "drop_queue_tally"}
 	if s.concurrent() {
-		gone = append(gone, "drop_queue_wakes", "drop_queue_starts")
+		gone = append(gone, "drop_queue_wakes", "drop_queue_starts", "drop_queue_limits_set")
 	}
 	for _, statement := range gone {
 		s.later(statement, name)

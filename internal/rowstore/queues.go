@@ -123,7 +123,11 @@ func (s *Session) setQueue(before, after dibs.Queue) error {
 	}
 	s.woken[after.Name] = true
 	if before.Concurrency == 0 && after.Concurrency > 0 {
-		s.later("count_running", after.Name)
+		if s.concurrent() {
+			s.later("limit_set", after.Name)
+		} else {
+			s.later("count_running", after.Name)
+		}
 	}
 	if before.GroupLimit == after.GroupLimit && before.GroupRate == after.GroupRate && before.Strict == after.Strict {
 		return nil

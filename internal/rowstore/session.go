@@ -116,6 +116,17 @@ func (s *Session) names(statement string, args ...any) ([]string, error) {
 	return all, err
 }
 
+// ids reads a column of ids.
+func (s *Session) ids(statement string, args ...any) (all []int64, err error) {
+	err = s.each(statement, func(rows *sql.Rows) error {
+		var id int64
+		err := rows.Scan(&id)
+		all = append(all, id)
+		return err
+	}, args...)
+	return all, err
+}
+
 // now is the call's time in microseconds, on the database's clock. If that cannot be read, all statements that follow
 // fail, and so does the call.
 func (s *Session) now() int64 {

@@ -18,4 +18,9 @@ create table if not exists dibs_start (
   groups text not null
 ) strict;
 
+create table if not exists dibs_limit_set (
+  id integer primary key,
+  queue text not null
+) strict;
+
 create table if not exists dibs_locked (id integer primary key) strict;
