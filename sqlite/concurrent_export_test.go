@@ -17,10 +17,11 @@ var concurrentFiles embed.FS
 
 // Turns is what a test of the concurrent mode wants to know and decide.
 type Turns struct {
-	mu     sync.Mutex
-	Refuse func(turn rowstore.Turn) bool                                    // nil: each turn is got
-	Taken  func(s *rowstore.Session, turn rowstore.Turn, shared bool) error // when a turn was got
-	Locked func(keys []rowstore.UniqueKey)
+	mu         sync.Mutex
+	Refuse     func(turn rowstore.Turn) bool                                    // nil: each turn is got
+	Taken      func(s *rowstore.Session, turn rowstore.Turn, shared bool) error // when a turn was got
+	RefuseKeys func() bool                                                      // nil: keys are got
+	Locked     func(keys []rowstore.UniqueKey)
 }
 
 // Concurrent has a store work as on a database in which others write meanwhile: with turns, wake rows, noted starts and
@@ -47,6 +48,22 @@ func (s *Store) Concurrent(ctx context.Context, turns *Turns) error {
 	}
 	s.sql.Concurrent = turns.concurrent()
 	return nil
+}
+
+// PassesOver reports whether a statement passes over jobs that other transactions hold.
+func (s *Store) PassesOver(name string) bool {
+	return strings.Contains(s.sql.Statements.Get(name), s.sql.named("dibs_locked"))
+}
+
+// ChangesJobs reports whether a statement changes or deletes jobs.
+func (s *Store) ChangesJobs(name string) bool {
+	text := s.sql.Statements.Get(name)
+	for _, begin := range []string{"update dibs_job", "delete from dibs_job", "update dibs_finished", "delete from dibs_finished"} {
+		if strings.HasPrefix(text, s.sql.named(begin)) {
+			return true
+		}
+	}
+	return false
 }
 
 // addTables makes the tables of this mode, unless another store on the file has.
@@ -86,13 +103,13 @@ func (t *Turns) concurrent() *rowstore.Concurrent {
 			}
 			return true, nil
 		},
-		LockKeys: func(_ *rowstore.Session, keys []rowstore.UniqueKey) error {
+		LockKeys: func(_ *rowstore.Session, keys []rowstore.UniqueKey) (bool, error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			if t.Locked != nil {
 				t.Locked(keys)
 			}
-			return nil
+			return t.RefuseKeys == nil || !t.RefuseKeys(), nil
 		},
 	}
 }
@@ -107,6 +124,15 @@ const settled = `and (group_key is null or not exists (
     )) and id not in (select id from dibs_locked)
   `
 
+// notDue says that the places of a group are to be given anew too if a job that is not due holds one in a queue that is no
+// longer strict: its row may have been locked when that was set.
+const notDue = `not ?4 and exists (
+    select 1
+    from dibs_job l
+    where l.queue = ?1 and l.group_key = ?2 and l.group_key is not null and l.gate in (0, 3)
+      and l.token is null and l.run_at > ?3
+  ) or `
+
 // concurrentPieces are what statements have more in this mode.
 var concurrentPieces = map[string][]piece{
 	"claim":              {{"order by run_at, id", settled + "order by run_at, id"}},
@@ -115,6 +141,13 @@ var concurrentPieces = map[string][]piece{
 	"claim_rated_newest": {{"order by run_at desc, id desc", settled + "order by run_at desc, id desc"}},
 	"held":               {{"where j.token is not null", "where j.token is not null and j.id not in (select id from dibs_locked)"}},
 	"count_running":      {{"and token is not null", "and token is not null and id not in (select id from dibs_locked)"}},
+	"live":               {{"on j.id = i.value", "on j.id = i.value and j.id not in (select id from dibs_locked)"}},
+	"ended":              {{"on f.id = i.value", "on f.id = i.value and f.id not in (select id from dibs_locked)"}},
+	"resume":             {{"and lease_until > ?3", "and lease_until > ?3 and id not in (select id from dibs_locked)"}},
+	"due":                {{"and run_at <= ?2", "and run_at <= ?2 and id not in (select id from dibs_locked)"}},
+	"prune":              {{"and finished_at <= ?3", "and finished_at <= ?3 and id not in (select id from dibs_locked)"}},
+	"mend_leases":        {{"> ?3 + 90000000000", "> ?3 + 90000000000 and id not in (select id from dibs_locked)"}},
+	"group":              {{"coalesce((", notDue + "coalesce(("}},
 	"displace":           {{"and token is null", "and token is null and id not in (select id from dibs_locked)"}},
 	"admit":              {{"and gate = 1", "and gate = 1 and id not in (select id from dibs_locked)"}},
 	"repairable":         {{"where held > places and unclaimed > 0", "where held > places and unclaimed > 0 and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}, {"where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )", "where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )\n  and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}},

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"maps"
@@ -16,48 +17,88 @@ import (
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
-// The ranks of locks, in the order in which a transaction takes them.
-const (
-	noLock = iota // reads, appends rows, or passes over rows that are locked
-	turnLock
-	keyLock
-	jobLock
-	finishedLock
-	claimLock
-)
-
-// ranks says for which lock each statement waits on a database in which others write meanwhile. Rows that an earlier
-// statement of the transaction has locked, as held.sql and due_claims.sql do, are not waited for. Settings of queues and
-// groups are left out: they are changed by operators, one row at a time.
-var ranks = map[string]int{
-	"cancel": jobLock, "edit": jobLock, "replace": jobLock, "live": jobLock, "free_key": jobLock, "count_claimed": jobLock,
-	"ended": finishedLock, "remove_finished": finishedLock,
-	"check_earlier": claimLock, "drop_claim": claimLock,
+// locksJobs are the statements that lock jobs, live or finished. On a database in which others write meanwhile each passes over
+// rows that others hold, which its text for that mode says: in whatever order transactions lock jobs, none waits for another.
+var locksJobs = []string{
+	"live", "held", "ended", "claim", "claim_rated", "claim_newest", "claim_rated_newest", "resume", "extend", "displace", "admit", "due", "count_running", "prune", "mend_leases",
 }
 
-// recorder notes the locks that each transaction of a store waits for.
+// changesJobs are the statements that change jobs of the ids in their first parameters, which the transaction has locked before.
+var changesJobs = []string{"cancel", "edit", "replace", "push", "give_back", "finish", "remove", "reopen", "remove_finished"}
+
+// changesClaimed are the statements that change jobs which their transaction has just claimed.
+var changesClaimed = []string{"free_key", "count_claimed"}
+
+// The ranks of locks for which transactions wait: those of settings, then those of claims.
+var ranks = map[string]int{
+	"add_queue": 1, "set_queue": 1, "set_group": 1, "unset_group": 1, "set_group_rate": 1, "unset_group_rate": 1, "use_group_rates": 1, "set_group_rates": 1,
+	"check_earlier": 2,
+}
+
+// recorder notes the locks that each transaction of a store takes.
 type recorder struct {
-	seen  map[string]bool
-	locks []string // of the open transaction
-	last  int
-	wrong []string
-	turns map[rowstore.Turn]bool // those that the open transaction has; false: it shares them
-	keys  map[rowstore.UniqueKey]bool
+	seen   map[string]bool
+	waits  []string // of the open transaction
+	last   int
+	wrong  []string
+	turns  map[rowstore.Turn]bool // those that the open transaction has; false: it shares them
+	keys   map[rowstore.UniqueKey]bool
+	locked map[int64]bool // jobs that the open transaction has locked
 }
 
 func (r *recorder) begin() {
-	r.locks, r.last, r.turns, r.keys = nil, 0, map[rowstore.Turn]bool{}, map[rowstore.UniqueKey]bool{}
+	r.waits, r.last, r.turns, r.keys, r.locked = nil, 0, map[rowstore.Turn]bool{}, map[rowstore.UniqueKey]bool{}, map[int64]bool{}
 }
 
-func (r *recorder) lock(what string, rank int) {
-	if rank == noLock {
+func (r *recorder) complain(format string, args ...any) {
+	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
+}
+
+// wait notes that a statement may wait for rows of its first parameter.
+func (r *recorder) wait(name string, rank int, args []any) {
+	if rank == 0 {
 		return
 	}
-	r.locks = append(r.locks, what)
-	if rank < r.last {
-		r.wrong = append(r.wrong, fmt.Sprintf("locks in the order %s", strings.Join(r.locks, ", ")))
+	r.waits = append(r.waits, fmt.Sprintf("%s %v", name, args[0]))
+	if n := len(r.waits); rank < r.last || n > 1 && rank == r.last && r.waits[n-2] > r.waits[n-1] && strings.HasPrefix(r.waits[n-2], name+" ") {
+		r.complain("waits in the order %s", strings.Join(r.waits, ", "))
 	}
 	r.last = max(r.last, rank)
+}
+
+// jobs notes which jobs a statement locks, and complains of jobs that it changes without a lock.
+func (r *recorder) jobs(name string, args []any) {
+	locks, changes := slices.Contains([]string{"live", "held", "ended"}, name), slices.Contains(changesJobs, name)
+	if !locks && !changes {
+		return
+	}
+	for _, id := range idsIn(args[0]) {
+		if locks {
+			r.locked[id] = true
+		} else if !r.locked[id] {
+			r.complain("%s changes job %d without its lock", name, id)
+		}
+	}
+}
+
+// idsIn are the ids of a statement's parameter: a number, or a JSON array of numbers or of objects with ids.
+func idsIn(arg any) (ids []int64) {
+	text, ok := arg.(string)
+	if !ok {
+		return []int64{arg.(int64)}
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		panic(err)
+	}
+	for _, raw := range list {
+		var row struct{ ID int64 }
+		if json.Unmarshal(raw, &row.ID) != nil {
+			_ = json.Unmarshal(raw, &row) // it is an object
+		}
+		ids = append(ids, row.ID)
+	}
+	return ids
 }
 
 // needs says which turn a statement may only run in.
@@ -76,14 +117,18 @@ var needsShare = map[string]rowstore.Turn{
 	"set_group": rowstore.TurnQueue, "set_group_rate": rowstore.TurnQueue,
 }
 
-// Transactions wait for locks in one order, count and give only in their turns, and look for unique keys that they have
-// locked.
+// Transactions wait for no job, and for other locks in one order. They count and give only in their turns, look for unique keys
+// that they have locked, and change jobs that they have locked.
 func TestLocksAreTakenInOneOrder(t *testing.T) {
 	t.Parallel()
 	c := newContest(t)
 	r := &recorder{seen: map[string]bool{}}
+	for _, name := range locksJobs {
+		if !c.PassesOver(name) {
+			t.Errorf("%s.sql waits for jobs that others hold", name)
+		}
+	}
 	c.turns.Taken = func(_ *rowstore.Session, turn rowstore.Turn, shared bool) error {
-		r.lock("the turn to "+string(turn), turnLock)
 		r.turns[turn] = r.turns[turn] || !shared
 		return nil
 	}
@@ -93,14 +138,16 @@ func TestLocksAreTakenInOneOrder(t *testing.T) {
 		}) {
 			r.wrong = append(r.wrong, fmt.Sprintf("keys in the order %v", keys))
 		}
-		r.lock("keys", keyLock)
 		for _, k := range keys {
 			r.keys[k] = true
 		}
 	}
 	rows := c.Watched(t.Context(), r.begin, func(name string, args []any, _ func(string) error) error {
-		r.seen[name] = true
-		r.lock(name, ranks[name])
+		if r.seen[name] = true; c.ChangesJobs(name) && !slices.Contains(slices.Concat(locksJobs, changesJobs, changesClaimed), name) {
+			r.complain("%s changes jobs, and may wait for them", name)
+		}
+		r.wait(name, ranks[name], args)
+		r.jobs(name, args)
 		if turn := needsTurn[name]; turn != "" && !r.turns[turn] {
 			r.wrong = append(r.wrong, name+" without the turn to "+string(turn))
 		}
@@ -120,7 +167,7 @@ func TestLocksAreTakenInOneOrder(t *testing.T) {
 	for _, w := range slices.Compact(r.wrong) {
 		t.Error(w)
 	}
-	for _, names := range []iter.Seq[string]{maps.Keys(ranks), maps.Keys(needsTurn), maps.Keys(needsShare)} {
+	for _, names := range []iter.Seq[string]{slices.Values(changesJobs), maps.Keys(ranks), maps.Keys(needsTurn), maps.Keys(needsShare)} {
 		for name := range names {
 			if !r.seen[name] {
 				t.Errorf("%s.sql was not run", name)
@@ -200,7 +247,17 @@ func exercise(t *testing.T, s *rowstore.Store, pass func(time.Duration) error) {
 
 // exerciseQueues fills a queue, has a job lose its place in another one, and makes and deletes a third.
 func exerciseQueues(ctx context.Context, s *rowstore.Store) error {
-	_, err := s.Enqueue(ctx, slices.Repeat([]dibs.NewJob{{Queue: "many", Kind: "k"}}, rowstore.AlikeAtOnce+rowstore.ManyAtOnce))
+	_, err := s.Enqueue(ctx, []dibs.NewJob{{Queue: "new 2", Kind: "k", UniqueKey: "2", Delay: time.Hour}, {Queue: "new 1", Kind: "k", UniqueKey: "1"}})
+	for _, change := range []dibs.QueueChange{{Strict: new(true)}, {Strict: new(false)}} {
+		_, unset := s.SetQueue(ctx, "new 1", change)
+		err = cmp.Or(err, unset)
+	}
+	_, unpushed := s.Enqueue(ctx, []dibs.NewJob{{Queue: "new 2", Kind: "k", UniqueKey: "2", Delay: 2 * time.Hour, IfHeld: dibs.HeldPush, DelayLimit: 3 * time.Hour}})
+	err = cmp.Or(err, unpushed, s.SetGroup(ctx, "new 1", "g", dibs.GroupChange{Limit: new(0), Rate: &dibs.Rate{}}))
+	if err != nil {
+		return err
+	}
+	_, err = s.Enqueue(ctx, slices.Repeat([]dibs.NewJob{{Queue: "many", Kind: "k"}}, rowstore.AlikeAtOnce+rowstore.ManyAtOnce))
 	for _, priority := range []int{5, 0} { // the second takes the first one's place
 		_, failed := s.Enqueue(ctx, []dibs.NewJob{{Queue: "better", Kind: "k", Group: "g", Priority: &priority}})
 		_, unswept := s.Sweep(ctx)

@@ -150,6 +150,28 @@ var concurrentVariants = []Variant{
 		},
 		Untortured: onlyTests,
 	},
+	{
+		Name:  "others-held-missing",
+		Fault: "A call takes a job that another transaction holds for one that is not there.",
+		Harm:  "A cancel says that it has done all, and the job runs all the same.",
+		Patches: []Patch{
+			{"sqlite", "TestACallThatNeedsAHeldJobIsMadeAgain/cancel", []Edit{
+				{rows + "locked.go", "err == nil && present > found", "err == nil && present < found"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+	{
+		Name:  "others-requeue-unlocked",
+		Fault: "A requeue gives a job its unique key back that it has not locked, as the job had not ended then.",
+		Harm:  "Two jobs hold one key.",
+		Patches: []Patch{
+			{"sqlite", "TestARequeueHoldsNoKeyWithoutItsLock", []Edit{
+				{rows + "manage.go", "tx.keysLocked(jobs, keys)", "tx.keysLocked(nil, keys)"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
 }
 
 const startsFirst = `	if between != nil {

@@ -13,15 +13,15 @@ import (
 )
 
 // Concurrent is what a database needs in which other transactions write meanwhile. SQLite has none of it: there, what a
-// transaction has read stays true until it ends. Locks are taken in one order, so that no two transactions wait for each
-// other: a turn, then unique keys, jobs by id, finished jobs, claims. Statements that take them in another order
-// pass over rows that are locked, and never wait.
+// transaction has read stays true until it ends. Nothing waits for a turn, a unique key or a job: statements pass over jobs that
+// others hold, and a call that needs one is made again. So no two transactions wait for each other. Settings, and then claims,
+// are waited for in the order of their names and tokens.
 type Concurrent struct {
 	// Turn takes a turn until the transaction ends. It never waits, and reports whether it was got. One that is shared
 	// excludes only those that are not.
 	Turn func(s *Session, turn Turn, queue string, shared bool) (got bool, err error)
-	// LockKeys locks unique keys, held or free, until the transaction ends, and waits for others to let them go.
-	LockKeys func(s *Session, keys []UniqueKey) error
+	// LockKeys locks unique keys, held or free, until the transaction ends. It never waits, and reports whether all were got.
+	LockKeys func(s *Session, keys []UniqueKey) (got bool, err error)
 	// OneWriter says that transactions come one after the other all the same, as where SQLite tests this. Then a caller's
 	// transaction gives the places of groups itself, as no other transaction could do it meanwhile.
 	OneWriter bool
@@ -60,7 +60,7 @@ func (s *Session) turn(t Turn, queue string, shared bool) (bool, error) {
 func (s *Session) needTurn(t Turn, queue string, shared bool) error {
 	got, err := s.turn(t, queue, shared)
 	if err == nil && !got {
-		err = errNoTurn
+		err = errAgain
 	}
 	return err
 }
@@ -80,31 +80,35 @@ func (s *Session) lockKeys(rows []checks.Row) error {
 }
 
 // lockKeysOf locks the unique keys of finished jobs, before the jobs themselves: one that is requeued may hold its key again.
-func (s *Session) lockKeysOf(ids []int64) error {
+// It returns the keys.
+func (s *Session) lockKeysOf(ids []int64) (keys []UniqueKey, err error) {
 	if !s.concurrent() {
-		return nil
+		return nil, nil
 	}
-	var keys []UniqueKey
-	err := s.each("ended_keys", func(rows *sql.Rows) error {
+	err = s.each("ended_keys", func(rows *sql.Rows) error {
 		var k UniqueKey
 		err := rows.Scan(&k.Queue, &k.Key)
 		keys = append(keys, k)
 		return err
 	}, jsonIDs(ids))
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.lockEach(keys)
 	}
-	return s.lockEach(keys)
+	return keys, err
 }
 
 func (s *Session) lockEach(keys []UniqueKey) error {
-	if !s.concurrent() || len(keys) == 0 {
+	if len(keys) == 0 {
 		return nil
 	}
 	slices.SortFunc(keys, func(a, b UniqueKey) int {
 		return slices.Compare([]string{a.Queue, a.Key}, []string{b.Queue, b.Key})
 	})
-	return s.dialect.Concurrent.LockKeys(s, slices.Compact(keys))
+	got, err := s.dialect.Concurrent.LockKeys(s, slices.Compact(keys))
+	if err == nil && !got {
+		err = errAgain
+	}
+	return err
 }
 
 // claimTurn takes the turn of a claim and returns the queue's settings as they are in it; nil if the claim may not go on
@@ -143,8 +147,9 @@ func (s *Session) countRunning(queue string) (left int, err error) {
 	return left, err
 }
 
-// errNoTurn is the error of a call that needs a turn which another transaction has. Store.write and Tx.do make such a call again.
-var errNoTurn = fmt.Errorf("%w: another transaction is doing what this call must not meet, such as deleting the queue; try again", dibs.ErrUnavailable)
+// errAgain is the error of a call that needs a turn, a unique key or a job which another transaction holds. Store.write and
+// Tx.do make such a call again.
+var errAgain = fmt.Errorf("%w: another transaction holds what this call needs, such as a unique key or a job; try again", dibs.ErrUnavailable)
 
 // keepQueue returns the settings of a queue that gets rows, and keeps it from being deleted until the transaction ends. A
 // queue that does not exist is made.
@@ -160,6 +165,24 @@ func (s *Session) keepQueue(name string) (*queue, error) {
 		delete(s.queues, name) // it may have been deleted since it was read
 	}
 	return s.ensureQueue(name)
+}
+
+// keepQueues is keepQueue for those of new jobs, in the order of their names: others may make them at the same time.
+func (s *Session) keepQueues(rows []checks.Row) error {
+	if !s.concurrent() {
+		return nil
+	}
+	names := make([]string, len(rows))
+	for i := range rows {
+		names[i] = rows[i].Queue
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if _, err := s.keepQueue(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // limited reports whether claims count what runs or has started, one claim at a time.

@@ -61,6 +61,9 @@ func (s *Session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 
 // fit makes the queues that do not exist yet, and checks their payload limits.
 func (s *Session) fit(rows []checks.Row) error {
+	if err := s.keepQueues(rows); err != nil {
+		return err
+	}
 	return checks.CheckPayloads(rows, func(name string) (int, error) {
 		q, err := s.keepQueue(name)
 		if err != nil {

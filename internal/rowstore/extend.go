@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"maps"
@@ -83,7 +84,7 @@ func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 			e.Lost = append(e.Lost, l.ID)
 		}
 	}
-	laterRows(s, "check_earlier", slices.Collect(maps.Keys(shortened)), until)
+	laterRows(s, "check_earlier", slices.SortedFunc(maps.Keys(shortened), func(a, b dibs.Token) int { return bytes.Compare(a[:], b[:]) }), until)
 	return e, nil
 }
 

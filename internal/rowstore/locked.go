@@ -2,6 +2,7 @@ package rowstore
 
 import (
 	"database/sql"
+	"slices"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/reads"
@@ -65,4 +66,31 @@ func (s *Session) passedOver(claims []claimRow, found map[int64]*heldJob) (map[d
 		tokens[l.token] = true
 	}
 	return tokens, err
+}
+
+// noneHeld fails if some of the jobs were not found only because other transactions hold their rows. ended says that they are
+// looked for among the finished jobs; else among the live ones.
+func (s *Session) noneHeld(ids []int64, found int, ended bool) error {
+	if !s.concurrent() || found == len(ids) {
+		return nil
+	}
+	var present int
+	_, err := s.one("present", []any{jsonIDs(ids), ended}, &present)
+	if err == nil && present > found {
+		err = errAgain
+	}
+	return err
+}
+
+// keysLocked fails if a job that may hold its unique key again has ended since the keys were locked, so that its own was not.
+func (s *Session) keysLocked(jobs []*endedJob, keys []UniqueKey) error {
+	if !s.concurrent() {
+		return nil
+	}
+	for _, j := range jobs {
+		if j.uniqueKey != "" && !slices.Contains(keys, UniqueKey{j.queue, j.uniqueKey}) {
+			return errAgain
+		}
+	}
+	return nil
 }

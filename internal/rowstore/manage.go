@@ -34,6 +34,9 @@ func (s *Session) readLive(ids ...int64) ([]*liveJob, error) {
 		jobs = append(jobs, j)
 		return err
 	}, jsonIDs(ids))
+	if err == nil {
+		err = s.noneHeld(ids, len(jobs), false)
+	}
 	slices.SortFunc(jobs, func(a, b *liveJob) int { return cmp.Compare(a.ID, b.ID) })
 	return jobs, err
 }
@@ -108,14 +111,19 @@ type endedJob struct {
 // readEnded reads those of the jobs that ended at until or before, or whenever they ended if it is zero.
 func (s *Session) readEnded(ids []int64, until time.Time) ([]*endedJob, error) {
 	var jobs []*endedJob
+	ids, found := distinct(ids), 0
 	err := s.each("ended", func(rows *sql.Rows) error {
 		j := &endedJob{}
 		err := rows.Scan(&j.ID, reads.Text(&j.queue), reads.Text(&j.state), reads.Text(&j.group), reads.Text(&j.uniqueKey), &j.Holds, reads.Time(&j.at))
+		found++
 		if until.IsZero() || !j.at.After(until) {
 			jobs = append(jobs, j)
 		}
 		return err
-	}, jsonIDs(distinct(ids)))
+	}, jsonIDs(ids))
+	if err == nil {
+		err = s.noneHeld(ids, found, true)
+	}
 	slices.SortFunc(jobs, func(a, b *endedJob) int { return cmp.Compare(a.ID, b.ID) })
 	return jobs, err
 }
@@ -145,7 +153,8 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 		return nil, err
 	}
 	err = s.write(ctx, name, func(tx *Session) error {
-		if err := tx.lockKeysOf(ids); err != nil {
+		keys, err := tx.lockKeysOf(ids)
+		if err != nil {
 			return err
 		}
 		jobs, err := tx.readEnded(ids, until)
@@ -153,6 +162,9 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 			return err
 		}
 		if change != nil {
+			if err := tx.keysLocked(jobs, keys); err != nil {
+				return err
+			}
 			change(tx, jobs)
 		}
 		done = nil

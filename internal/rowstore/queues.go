@@ -32,7 +32,7 @@ func (s *Session) ensureQueue(name string) (*queue, error) {
 	s.later("add_queue", append(stored(dibs.DefaultSettings(name)), s.now())...)
 	delete(s.queues, name)
 	if q, err = s.queue(name); err == nil && q == nil { // others had made it, and have deleted it
-		err = errNoTurn
+		err = errAgain
 	}
 	return q, err
 }
@@ -133,7 +133,7 @@ func (s *Session) setQueue(before, after dibs.Queue) error {
 		return nil
 	}
 	s.later("set_group_rates", after.Name)
-	if before.Strict && !after.Strict {
+	if before.Strict && !after.Strict && !s.concurrent() { // an admission does it
 		s.later("unhold", after.Name, s.now())
 	}
 	if err := s.touchAll(after.Name); err != nil {

@@ -69,7 +69,7 @@ func (s *Store) write(ctx context.Context, op string, f func(*Session) error) er
 func inTurn(ctx context.Context, call func() error) error {
 	for began := time.Now(); ; time.Sleep(busyPause) {
 		err := call()
-		if !errors.Is(err, errNoTurn) || time.Since(began) > busyFor || ctx.Err() != nil {
+		if !errors.Is(err, errAgain) || time.Since(began) > busyFor || ctx.Err() != nil {
 			return err
 		}
 	}
