@@ -120,7 +120,7 @@ type piece struct{ old, new string }
 const settled = `and (group_key is null or not exists (
       select 1
       from dibs_wake w
-      where w.queue = ?1 and w.group_key = dibs_job.group_key
+      where w.queue = ?1 and w.group_key = dibs_job.group_key and w.not_before <= ?3
     )) and id not in (select id from dibs_locked)
   `
 
@@ -146,6 +146,7 @@ var concurrentPieces = map[string][]piece{
 	"resume":             {{"and lease_until > ?3", "and lease_until > ?3 and id not in (select id from dibs_locked)"}},
 	"due":                {{"and run_at <= ?2", "and run_at <= ?2 and id not in (select id from dibs_locked)"}},
 	"prune":              {{"and finished_at <= ?3", "and finished_at <= ?3 and id not in (select id from dibs_locked)"}},
+	"mend_groups":        {{"where case", "where not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = g.queue and w.group_key = g.group_key\n  )\n  and case"}},
 	"mend_leases":        {{"> ?3 + 90000000000", "> ?3 + 90000000000 and id not in (select id from dibs_locked)"}},
 	"group":              {{"coalesce((", notDue + "coalesce(("}},
 	"displace":           {{"and token is null", "and token is null and id not in (select id from dibs_locked)"}},
@@ -154,5 +155,5 @@ var concurrentPieces = map[string][]piece{
 	"check":              {{"where c.check_at > j.lease_until", "where c.check_at > max(j.lease_until, 1000000 + (\n  select max(now, cast(round(unixepoch('subsec') * 1000) as integer) * 1000)\n  from dibs_clock\n))"}},
 	"extend":             {{"and lease_until > ?2", "and lease_until > ?2 and dibs_job.id not in (select id from dibs_locked)"}},
 	"drop_rates":         {{"and held_until is null", "and held_until is null and not exists (\n      select 1\n      from dibs_start s\n      where s.queue = dibs_rate.queue\n    )"}},
-	"due_queues":         {{"or exists (\n    select 1\n    from dibs_rate r", "or exists (\n    select 1\n    from dibs_wake w\n    where w.queue = asked.queue\n  )\n  or exists (\n    select 1\n    from dibs_rate r"}},
+	"due_queues":         {{"or exists (\n    select 1\n    from dibs_rate r", "or exists (\n    select 1\n    from dibs_wake w\n    where w.queue = asked.queue and w.not_before <= ?2\n  )\n  or exists (\n    select 1\n    from dibs_rate r"}},
 }

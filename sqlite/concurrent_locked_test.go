@@ -163,3 +163,35 @@ func TestARequeueHoldsNoKeyWithoutItsLock(t *testing.T) {
 		t.Errorf("requeued %v in %d calls, %d keys are locked, %v", done, calls, locked, err)
 	}
 }
+
+// Another transaction holds one job of a group, blocked or with a place: the others start as far as there are places.
+func TestAJobThatIsHeldDoesNotHoldUpItsGroup(t *testing.T) {
+	t.Parallel()
+	for placed, limit := range map[bool]int{false: 5, true: 3} {
+		t.Run(fmt.Sprint("with a place=", placed), func(t *testing.T) {
+			t.Parallel()
+			c := newContest(t)
+			c.set(dibs.QueueChange{GroupLimit: &limit, Paused: new(placed)})
+			first := c.enqueue(dibs.NewJob{Group: "g", Priority: new(5)})[0]
+			if placed {
+				c.claims(9)
+				if _, err := c.Sweep(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				c.set(dibs.QueueChange{Paused: new(false)})
+			}
+			c.sql("insert into dibs_locked (id) values (?)", first)
+			others := c.enqueue(dibs.NewJob{Group: "g", Priority: new(1)}, dibs.NewJob{Group: "g", Priority: new(2)}, dibs.NewJob{Group: "g", Priority: new(3)})
+			start, last := others, first
+			if placed {
+				start, last = others[:2], others[2]
+			}
+			c.claims(9, start...)
+			c.pass(time.Second)
+			c.claims(9) // the admission finds the job held again
+			c.sql("delete from dibs_locked")
+			c.pass(time.Second)
+			c.claims(9, last)
+		})
+	}
+}

@@ -90,7 +90,7 @@ var concurrentVariants = []Variant{
 		Harm:  "What a transaction has counted just then is missing: statistics count fewer jobs than there are.",
 		Patches: []Patch{
 			{"sqlite", "TestCountsBesideASweepAreKept/fold_tally after 30m0s", []Edit{
-				{rows + "concurrent.go", "s.later(\"drop_folded\", list)\n", "s.later(\"drop_folded\", list)\n\ts.later(\"drop_tally\", first)\n"},
+				{rows + "sweep.go", "s.later(\"drop_folded\", list)\n", "s.later(\"drop_folded\", list)\n\ts.later(\"drop_tally\", first)\n"},
 			}},
 		},
 		Untortured: onlyTests,
@@ -168,6 +168,17 @@ var concurrentVariants = []Variant{
 		Patches: []Patch{
 			{"sqlite", "TestARequeueHoldsNoKeyWithoutItsLock", []Edit{
 				{rows + "manage.go", "tx.keysLocked(jobs, keys)", "tx.keysLocked(nil, keys)"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
+	{
+		Name:  "others-group-held-up",
+		Fault: "A group one of whose jobs another transaction holds asks for its places to be given anew at once, again and again.",
+		Harm:  "Claims pass over all jobs of the group for as long as a caller's transaction holds one of them.",
+		Patches: []Patch{
+			{"sqlite", "TestAJobThatIsHeldDoesNotHoldUpItsGroup", []Edit{
+				{rows + "group.go", "s.ask(again, s.now()+micro(heldJobs))", "s.ask(again, 0)"},
 			}},
 		},
 		Untortured: onlyTests,

@@ -73,10 +73,10 @@ func PassInFile(ctx context.Context, db *sql.DB, d time.Duration) error {
 	if _, err := db.ExecContext(ctx, statements, sql.Named("d", d.Microseconds())); err != nil {
 		return err
 	}
-	var starts int // a table that only tests of the concurrent mode have
+	var starts int // tables that only tests of the concurrent mode have
 	if err := db.QueryRowContext(ctx, "select count(*) from sqlite_schema where name = 'dibs_start'").Scan(&starts); err != nil || starts == 0 {
 		return err
 	}
-	_, err := db.ExecContext(ctx, "update dibs_start set at = at - @d", sql.Named("d", d.Microseconds()))
+	_, err := db.ExecContext(ctx, "update dibs_start set at = at - @d; update dibs_wake set not_before = max(not_before - @d, 0)", sql.Named("d", d.Microseconds()))
 	return err
 }

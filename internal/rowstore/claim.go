@@ -27,7 +27,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
-	c, missed, err := s.admitting(ctx, r.Queue, func(tx *Session) (c claimed, err error) {
+	c, soon, err := s.admitting(ctx, r.Queue, func(tx *Session) (c claimed, err error) {
 		if err := tx.sweepIfDue(); err != nil {
 			return c, err
 		}
@@ -56,8 +56,8 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if c.took > 0 {
 		s.Rests.Note(r.Queue, r.Kinds, c.began, c.took, len(c.jobs) > 0)
 	}
-	if missed && len(c.jobs) < r.N {
-		c.held = missedTurn
+	if soon > 0 && len(c.jobs) < r.N && (c.held == 0 || soon < c.held) {
+		c.held = soon
 	}
 	if c.held > 0 {
 		s.bell.WakeHeld(r.Queue, c.held)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +45,10 @@ type UniqueKey struct{ Queue, Key string }
 
 // missedTurn is how soon a claim is tried again that has not got its turn.
 const missedTurn = 5 * time.Millisecond
+
+// heldJobs is how soon the places of a group are given anew if another transaction holds one of its jobs. Until then its other
+// jobs start.
+const heldJobs = 100 * time.Millisecond
 
 // concurrent reports whether others write while the transaction is open.
 func (s *Session) concurrent() bool { return s.dialect.Concurrent != nil }
@@ -191,16 +196,24 @@ func (q *queue) limited() bool { return q.Concurrency > 0 || q.Rate.N > 0 }
 // askForPlaces has the groups that were touched settled by the next admission: in this transaction the places could not
 // be counted, as others may give and take some meanwhile.
 func (s *Session) askForPlaces() {
-	if len(s.touched) == 0 {
-		return
-	}
-	var list [][2]string
 	for g := range s.touched {
-		list = append(list, [2]string{g.queue, g.key})
 		s.woken[g.queue] = true
 	}
+	s.ask(slices.Collect(maps.Keys(s.touched)), 0)
 	clear(s.touched)
-	s.later("wake", jsonText(list))
+}
+
+// ask leaves wake rows of groups. The groups are settled by the first admission after notBefore. Claims pass over their jobs from
+// then on.
+func (s *Session) ask(groups []group, notBefore int64) {
+	if len(groups) == 0 {
+		return
+	}
+	list := make([][2]string, len(groups))
+	for i, g := range groups {
+		list[i] = [2]string{g.queue, g.key}
+	}
+	s.later("wake", jsonText(list), notBefore)
 }
 
 // placesAsked reports whether groups of a queue wait for an admission.
@@ -217,9 +230,9 @@ func (s *Session) askedQueues() ([]string, error) {
 	return s.names("asked_queues", s.now())
 }
 
-// admitting runs a claim, and before it an admission if groups of the queue wait for one. missed is true if another
-// transaction has the turn of that: places may come soon.
-func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session) (claimed, error)) (c claimed, missed bool, err error) {
+// admitting runs a claim, and before it an admission if groups of the queue wait for one. soon is not 0 if another transaction
+// has the turn of that, or holds jobs of groups: after that time there may be places.
+func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session) (claimed, error)) (c claimed, soon time.Duration, err error) {
 	if s.concurrent() != nil {
 		asked := false
 		c, err = call(ctx, s, "claim", nil, func(tx *Session) (c claimed, err error) {
@@ -230,24 +243,29 @@ func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session
 			return claim(tx)
 		})
 		if err != nil || !asked {
-			return c, false, err
+			return c, 0, err
 		}
-		if missed, err = s.admitAsked(ctx, queue); err != nil {
-			return c, false, err
+		if soon, err = s.admitAsked(ctx, queue); err != nil {
+			return c, 0, err
 		}
 	}
 	c, err = call(ctx, s, "claim", nil, claim)
-	return c, missed, err
+	return c, soon, err
 }
 
 // admitAsked gives places in a transaction of its own, if groups of the queue wait for that.
-func (s *Store) admitAsked(ctx context.Context, queue string) (missed bool, err error) {
+func (s *Store) admitAsked(ctx context.Context, queue string) (soon time.Duration, err error) {
 	err = s.write(ctx, "claim", func(tx *Session) error {
 		err := tx.admitAsked(queue)
-		missed = tx.missed
+		switch soon = 0; {
+		case tx.missed:
+			soon = missedTurn
+		case tx.jobsHeld:
+			soon = heldJobs
+		}
 		return err
 	})
-	return missed, err
+	return soon, err
 }
 
 func (s *Session) admitAsked(queue string) error {
@@ -369,23 +387,5 @@ func (s *Session) fold(q *queue, key string, at []int64) error {
 		p.full = p.After(p.full, t*1000, 1)
 	}
 	s.writePace(q, key, p, s.now())
-	return nil
-}
-
-// maxFold is how many rows of counts a sweep adds up at most: each transaction leaves one for each of its queues.
-const maxFold = 10_000
-
-// foldTally is mergeTally where each transaction appends its counts, so that none waits for another. It also adds up the
-// rows of minutes that statistics show. It takes rows by their ids: what others append meanwhile stays for the next sweep.
-func (s *Session) foldTally(first, kept int64) error {
-	ids, err := s.ids("tally_rows", first, maxFold)
-	if err != nil || len(ids) == 0 {
-		return err
-	}
-	list := jsonIDs(ids)
-	s.later("fold_tally", list, first)
-	s.later("fold_history", list, first, kept)
-	s.later("drop_folded", list)
-	s.later("drop_history", kept)
 	return nil
 }

@@ -69,11 +69,9 @@ func (s *Session) settleTouched(between func(*Session, *queue) error) error {
 		}
 	}
 	clear(s.touched)
-	for _, g := range again {
-		s.touch(g.queue, g.key)
-	}
 	if len(again) > 0 {
-		s.askForPlaces()
+		s.jobsHeld = true
+		s.ask(again, s.now()+micro(heldJobs))
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ type Session struct {
 	upkeep    *Upkeep // nil in a caller's transaction
 	values    []any   // the parameters of an enqueue
 	missed    bool    // another transaction has a turn that a claim of this one wanted
+	jobsHeld  bool    // another transaction holds jobs of groups whose places this one has given
 	moreTicks bool    // the last look at schedules has left some that are due
 }
 
@@ -220,7 +221,7 @@ func (s *Session) Use(m *Memory) { s.queues, s.upkeep = m.queues, &m.Upkeep }
 // Run runs f as one of several calls. If it fails, the whole transaction must be rolled back.
 func (s *Session) Run(f func(*Session) error) error {
 	s.forgetOldTime()
-	s.missed, s.err = false, nil
+	s.missed, s.jobsHeld, s.err = false, false, nil
 	err := f(s)
 	if s.err != nil {
 		return s.err

@@ -133,6 +133,24 @@ func (s *Session) mergeTally(now int64) error {
 	return nil
 }
 
+// maxFold is how many rows of counts a sweep adds up at most: each transaction leaves one for each of its queues.
+const maxFold = 10_000
+
+// foldTally is mergeTally where each transaction appends its counts, so that none waits for another. It also adds up the
+// rows of minutes that statistics show. It takes rows by their ids: what others append meanwhile stays for the next sweep.
+func (s *Session) foldTally(first, kept int64) error {
+	ids, err := s.ids("tally_rows", first, maxFold)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	list := jsonIDs(ids)
+	s.later("fold_tally", list, first)
+	s.later("fold_history", list, first, kept)
+	s.later("drop_folded", list)
+	s.later("drop_history", kept)
+	return nil
+}
+
 // prune deletes up to maxPrune jobs of one state that finished at upTo or before.
 func (s *Session) prune(queue string, state dibs.State, upTo int64) (int, error) {
 	n, err := s.exec("prune", queue, string(state), upTo, maxPrune)

@@ -6,7 +6,7 @@ select
   exists (
     select 1
     from dibs_wake
-    where queue = ?1
+    where queue = ?1 and not_before <= ?2
   )
   or exists (
     select 1

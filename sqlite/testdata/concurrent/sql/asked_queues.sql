@@ -4,6 +4,7 @@
 -- Concurrency: a plain read.
 select queue
 from dibs_wake
+where not_before <= ?1
 union
 select queue
 from dibs_job

@@ -6,7 +6,8 @@
 create table if not exists dibs_wake (
   id integer primary key,
   queue text not null,
-  group_key text not null
+  group_key text not null,
+  not_before integer not null
 ) strict;
 
 create index if not exists dibs_wake_by_group on dibs_wake (queue, group_key);

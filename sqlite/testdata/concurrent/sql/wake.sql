@@ -1,7 +1,7 @@
 -- Purpose: ask for the places of groups to be given anew.
--- Parameters: ?1 a JSON array of pairs: queue, group.
+-- Parameters: ?1 a JSON array of pairs: queue, group; ?2 when that is to be done, at the earliest.
 -- Columns out: none.
 -- Concurrency: appends rows, so it waits for nobody.
-insert into dibs_wake (queue, group_key)
-select value ->> 0, value ->> 1
+insert into dibs_wake (queue, group_key, not_before)
+select value ->> 0, value ->> 1, ?2
 from json_each(?1)
