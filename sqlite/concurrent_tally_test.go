@@ -1,12 +1,14 @@
 package sqlite_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/model"
+	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
 // counts is how many rows of counts there are, how many jobs have completed by statistics, and how many by the history.
@@ -104,5 +106,47 @@ func TestCountsBesideASweepAreKept(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// At whatever moment of a repair another one corrects the same counts, they are corrected once.
+func TestTwoRepairsCorrectCountsOnce(t *testing.T) {
+	t.Parallel()
+	another := fmt.Sprintf("insert into dibs_tally (queue, minute, waiting, blocked, running, completed, dead, cancelled, enqueued, claimed, succeeded, failed, wait_us, run_us) "+
+		"values ('q', %d, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)", time.Now().Unix()/60)
+	for moment, most := 0, 1; moment <= most; moment++ { // 0: just before the repair gets its turn; otherwise before a statement
+		c := newContest(t)
+		c.enqueue(dibs.NewJob{})
+		c.sql("update dibs_tally set waiting = waiting - 1")
+		c.AddStatement("another", another)
+		statements, alone := 0, false
+		c.turns.Taken = func(s *rowstore.Session, turn rowstore.Turn, _ bool) (err error) {
+			if turn == rowstore.TurnSweep && moment == 0 {
+				_, err = s.Exec("another")
+			}
+			alone = alone || turn == rowstore.TurnSweep
+			return err
+		}
+		rows := c.Watched(t.Context(), func() {}, func(name string, _ []any, exec func(string) error) error {
+			if name == "another" {
+				return nil
+			}
+			if statements++; statements != moment || alone {
+				return nil
+			}
+			return exec(another)
+		})
+		if _, err := rows.Repair(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, statements)
+		if found, err := c.Check(t.Context()); err != nil || len(found) > 0 {
+			t.Errorf("another repair before statement %d: found %v, %v", moment, found, err)
+		}
+	}
+	c := newContest(t)
+	c.turns.Refuse = func(turn rowstore.Turn) bool { return turn == rowstore.TurnSweep }
+	if _, err := c.Repair(t.Context()); !errors.Is(err, dibs.ErrUnavailable) {
+		t.Errorf("while another transaction repairs: %v", err)
 	}
 }

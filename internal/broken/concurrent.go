@@ -183,6 +183,17 @@ var concurrentVariants = []Variant{
 		},
 		Untortured: onlyTests,
 	},
+	{
+		Name:  "others-repairs-together",
+		Fault: "A repair goes on while another one does.",
+		Harm:  "Both add what the counts lack: statistics count more jobs than there are.",
+		Patches: []Patch{
+			{"sqlite", "TestTwoRepairsCorrectCountsOnce", []Edit{
+				{rows + "check.go", "tx.needTurn(TurnSweep, \"\", false)", "error(nil)"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
 }
 
 const startsFirst = `	if between != nil {
