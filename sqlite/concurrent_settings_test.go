@@ -124,3 +124,51 @@ func TestAClaimThatBeganWithoutTheLimitCounts(t *testing.T) {
 		t.Errorf("%d times the running jobs are still to be counted, %v", left, err)
 	}
 }
+
+// At whatever moment of a ChangeGroup another transaction sets the group's limit, the function has seen that in the end.
+func TestAChangeOfAGroupThatIsOvertakenIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	const another = "update dibs_group_limit set places = 7"
+	for moment, most := 0, 1; moment <= most; moment++ { // 0: just before the change gets its turn; otherwise before a statement
+		c := newContest(t)
+		if err := c.SetGroup(t.Context(), "q", "g", dibs.GroupChange{Limit: new(5)}); err != nil {
+			t.Fatal(err)
+		}
+		c.AddStatement("another", another)
+		statements, round, met, alone := 0, 0, false, false
+		c.turns.Taken = func(s *rowstore.Session, turn rowstore.Turn, _ bool) (err error) {
+			if turn == rowstore.TurnGroup && moment == 0 && round == 1 && !alone {
+				met = true
+				_, err = s.Exec("another")
+			}
+			alone = alone || turn == rowstore.TurnGroup
+			return err
+		}
+		rows := c.Watched(t.Context(), func() { alone = false }, func(name string, _ []any, exec func(string) error) error {
+			if name == "another" || round > 1 {
+				return nil
+			}
+			if statements++; statements != moment || alone {
+				return nil
+			}
+			met = true
+			return exec(another)
+		})
+		err := rows.ChangeGroup(t.Context(), "q", "g", func(g *dibs.Group) error {
+			if round++; round == 2 { // what stood for the other transaction was rolled back
+				c.sql(another)
+			}
+			g.Limit++
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, statements)
+		want := map[bool]int{false: 6, true: 8}[met]
+		list, err := c.Groups(t.Context(), "q")
+		if err != nil || len(list) != 1 || list[0].Limit != want {
+			t.Errorf("another transaction sets a limit before statement %d: %v, want %d, %v", moment, list, want, err)
+		}
+	}
+}

@@ -194,6 +194,17 @@ var concurrentVariants = []Variant{
 		},
 		Untortured: onlyTests,
 	},
+	{
+		Name:  "others-group-lost",
+		Fault: "A change of a group's limit goes on while another transaction sets it.",
+		Harm:  "Of two changes at once one is lost, though ChangeGroup promises to look again.",
+		Patches: []Patch{
+			{"sqlite", "TestAChangeOfAGroupThatIsOvertakenIsMadeAgain", []Edit{
+				{rows + "rates.go", "return s.needTurn(TurnGroup, queue+\" \"+group, false)", "return nil"},
+			}},
+		},
+		Untortured: onlyTests,
+	},
 }
 
 const startsFirst = `	if between != nil {

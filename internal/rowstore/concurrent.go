@@ -37,6 +37,7 @@ const (
 	TurnAdmit Turn = "admit" // give the places of groups
 	TurnSweep Turn = "sweep" // delete what is kept no longer, and merge counts; of all queues
 	TurnQueue Turn = "queue" // delete a queue; what adds jobs or groups to it shares it
+	TurnGroup Turn = "group" // set a limit or a rate of a group; its name stands behind that of the queue
 	TurnTicks Turn = "ticks" // change schedules, or enqueue the jobs of their ticks; of all queues
 )
 

@@ -190,6 +190,9 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 	read := func() ([]dibs.Group, error) { return s.Reads().Groups(ctx, queue) }
 	return settings.ChangeGroup(queue, group, f, read, func(old dibs.Group, c dibs.GroupChange) error {
 		return s.write(ctx, "change group", func(tx *Session) error {
+			if err := tx.keepGroup(queue, group); err != nil {
+				return err
+			}
 			now, err := tx.groupSettings(queue, group)
 			if err := settings.OrStale(now == old, err); err != nil {
 				return err
@@ -211,7 +214,15 @@ func (s *Session) groupSettings(queue, group string) (dibs.Group, error) {
 	return g, err
 }
 
+// keepGroup keeps others from setting the limit and the rate of a group until the transaction ends.
+func (s *Session) keepGroup(queue, group string) error {
+	return s.needTurn(TurnGroup, queue+" "+group, false)
+}
+
 func (s *Session) changeGroup(queue, group string, c dibs.GroupChange) error {
+	if err := s.keepGroup(queue, group); err != nil {
+		return err
+	}
 	q, err := s.keepQueue(queue)
 	if err != nil {
 		return err
