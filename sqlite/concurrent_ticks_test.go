@@ -1,10 +1,12 @@
 package sqlite_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/model"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
@@ -125,5 +127,25 @@ func TestSchedulesAreChangedInTurn(t *testing.T) {
 	c.turns.Refuse = nil
 	if n := jobs(); n == 0 {
 		t.Error("no job is made")
+	}
+}
+
+// A claim sweeps now and then. The job that a tick of that sweep adds to a group does not keep it from the group's others.
+func TestAClaimThatTicksFindsWhatIsDue(t *testing.T) {
+	t.Parallel()
+	s := openConcurrent(t, filepath.Join(t.TempDir(), "jobs.db"))
+	due := dibs.NewJob{Queue: "q", Kind: "k", Group: "g"}
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{due}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.SetSchedule(t.Context(), dibs.Schedule{Name: "s", Spec: "every 1s", Queue: "q", Kind: "k", Group: "g"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := model.PassInFile(t.Context(), s.DB(), 2*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1})
+	if err != nil || len(jobs) != 1 {
+		t.Errorf("the claim has found %d jobs, %v", len(jobs), err)
 	}
 }
