@@ -1,12 +1,17 @@
 package dibs_test
 
 import (
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
+
+	"github.com/dibs-queue/dibs"
 )
 
 // unwrapped matches lines of Markdown that no editor can break: tables, headings, pictures, and
@@ -38,11 +43,7 @@ func TestTidyMarkdownIsWrapped(t *testing.T) {
 // hold Go files.
 func TestTidyInternalsNamesEveryFolder(t *testing.T) {
 	t.Parallel()
-	_, table, found := strings.Cut(read(t, "docs/internals.md"), "\n## The folders\n")
-	if !found {
-		t.Fatal("docs/internals.md does not list the folders")
-	}
-	table, _, _ = strings.Cut(table, "\n## ")
+	table := section(t, "docs/internals.md", "The folders")
 	var named []string
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(table, -1) {
 		named = append(named, strings.TrimPrefix(m[1], "internal/"))
@@ -58,4 +59,83 @@ func TestTidyInternalsNamesEveryFolder(t *testing.T) {
 			named = append(named, folder)
 		}
 	}
+}
+
+// TestTidyEachReasonWhyJobsDoNotStartIsExplained compares the table in docs/operations.md with
+// the reasons that internal/why gives.
+func TestTidyEachReasonWhyJobsDoNotStartIsExplained(t *testing.T) {
+	t.Parallel()
+	text := section(t, "docs/operations.md", "Who works, and why nothing happens")
+	var given, explained []string
+	for _, name := range files(t, ".go") {
+		if path.Dir(name) == "internal/why" && !strings.HasSuffix(name, "_test.go") {
+			for _, m := range regexp.MustCompile(`\bReason: "(\w+)"`).FindAllStringSubmatch(read(t, name), -1) {
+				given = append(given, m[1])
+			}
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(text, -1) {
+		explained = append(explained, m[1])
+	}
+	slices.Sort(given)
+	slices.Sort(explained)
+	if given = slices.Compact(given); len(given) < 2 || !slices.Equal(given, explained) {
+		t.Errorf("docs/operations.md explains the reasons %q, internal/why gives %q", explained, given)
+	}
+}
+
+// TestTidyTheLimitsAreThoseOfTheCode looks in docs/operations.md for what the constants say.
+func TestTidyTheLimitsAreThoseOfTheCode(t *testing.T) {
+	t.Parallel()
+	text := section(t, "docs/operations.md", "Limits")
+	if !regexp.MustCompile(`maxConcurrency += MaxBatch / 2\n`).MatchString(read(t, "worker.go")) {
+		t.Error("the largest Concurrency of a worker has changed: say it here and in docs/operations.md")
+	}
+	for _, row := range []string{
+		fmt.Sprintf("name of a queue, kind, group or worker | %d bytes", dibs.MaxName),
+		fmt.Sprintf("unique key | %d bytes", dibs.MaxUniqueKey),
+		fmt.Sprintf("payload | %s; up to %s if the queue says so (`--payload-limit`)", size(dibs.MaxPayload), size(dibs.MaxPayloadLimit)),
+		fmt.Sprintf("metadata | %s", size(dibs.MaxMetadata)),
+		fmt.Sprintf("result | %s", size(dibs.MaxResult)),
+		fmt.Sprintf("depth of these three | %s objects and arrays inside each other", thousands(dibs.MaxDepth)),
+		fmt.Sprintf("errors of a job | the last %d, each cut to %s", dibs.MaxErrors, size(dibs.MaxErrorText)),
+		fmt.Sprintf("text of progress | cut to %d bytes", dibs.MaxProgressText),
+		fmt.Sprintf("jobs, outcomes or leases of one call | %s", thousands(dibs.MaxBatch)),
+		fmt.Sprintf("priority | 0 to %s", thousands(dibs.MaxPriority)),
+		fmt.Sprintf("delay of a start, a retry or a snooze | %d years of 365 days", dibs.MaxDelay/(365*24*time.Hour)),
+		fmt.Sprintf("lease | %d ms to %d h", dibs.MinLease.Milliseconds(), dibs.MaxLease/time.Hour),
+		fmt.Sprintf("handlers of one worker | %s", thousands(dibs.MaxBatch/2)),
+		fmt.Sprintf("schedules of a database | %s", thousands(dibs.MaxSchedules)),
+	} {
+		if !strings.Contains(text, "\n| "+row+" |\n") {
+			t.Errorf("docs/operations.md lists no limit\n| %s |", row)
+		}
+	}
+}
+
+// section is the part of a page below a heading of the second level.
+func section(t *testing.T, page, heading string) string {
+	t.Helper()
+	_, text, found := strings.Cut(read(t, page), "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", page, heading)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	return text
+}
+
+// size is a number of bytes that is a whole number of KiB or MiB.
+func size(n int) string {
+	if n%(1<<20) == 0 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+// thousands is a number with a comma before its last three digits.
+func thousands(n int) string {
+	if n < 1000 {
+		return strconv.Itoa(n)
+	}
+	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
