@@ -165,7 +165,7 @@ func ExampleEnqueueFunc() {
 	defer end()
 	store.Use(func(next dibs.EnqueueFunc) dibs.EnqueueFunc {
 		return func(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
-			for i := range jobs { // a copy of the caller's
+			for i := range jobs { // jobs is a copy: the caller's own slice stays as it is
 				jobs[i].Metadata = fmt.Appendf(nil, `{"tenant":%q}`, ctx.Value(tenant{}))
 			}
 			return next(ctx, jobs)

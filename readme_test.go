@@ -69,9 +69,9 @@ func unindented(code string) string {
 	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(code, "")
 }
 
-// runElsewhere are commands that take too long here: a test of cmd/dibs runs the
-// demo, and .ci/run runs make test.
-var runElsewhere = regexp.MustCompile(`(?m)^(go run \./cmd/dibs demo|make test)( .*)?\n`)
+// runElsewhere are commands that take too long here: tests of cmd/dibs run the
+// demo and torture, and .ci/run runs make test.
+var runElsewhere = regexp.MustCompile(`(?m)^(go run \./cmd/dibs (?:demo|torture)|make test)( .*)?\n`)
 
 // TestReadmeShellRuns runs the README's shell in a stranger's module beside this
 // one, with the dibs command installed, and then builds the README's program there.

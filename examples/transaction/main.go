@@ -24,7 +24,7 @@ func main() {
 }
 
 func run(ctx context.Context, url string) error {
-	if err := postgres.Migrate(ctx, url, postgres.Options{}); err != nil {
+	if err := postgres.Migrate(ctx, url, postgres.Options{}); err != nil { // or once: dibs migrate --db URL
 		return err
 	}
 	pool, err := pgxpool.New(ctx, url)
@@ -81,10 +81,7 @@ func placeOrder(ctx context.Context, pool *pgxpool.Pool, store *postgres.Store, 
 func confirmOrders(ctx context.Context, pool *pgxpool.Pool, store *postgres.Store) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	worker := &dibs.Worker{
-		Store: store, Queue: "orders",
-		Hooks: dibs.Hooks{Finished: func(dibs.Attempt) { stop() }}, // this program ends after one
-	}
+	worker := &dibs.Worker{Store: store, Queue: "orders"}
 	dibs.Handle(worker, "confirm", func(ctx context.Context, job *dibs.Job[int64]) error {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			const update = "update orders set confirmed = true where id = $1"
@@ -98,5 +95,6 @@ func confirmOrders(ctx context.Context, pool *pgxpool.Pool, store *postgres.Stor
 		}
 		return err
 	})
+	worker.Hooks.Finished = func(dibs.Attempt) { stop() } // this program ends after one job
 	return worker.Run(ctx)
 }
