@@ -45,7 +45,8 @@ var (
 	// return ErrCancelled, wrapped with the reason, to cancel its job by itself.
 	ErrCancelled = errors.New("job cancelled")
 	// ErrJobTimeout: the handler ran longer than Worker.JobTimeout, KindOptions.Timeout or the
-	// JobTimeout of its queue.
+	// JobTimeout of its queue. If it then returns an error, the attempt has failed; if nil, the
+	// job is completed.
 	ErrJobTimeout = errors.New("job timeout")
 	// ErrShutdown: the worker is shutting down and has waited ShutdownWait. A
 	// handler that then returns an error has its job released, not failed.

@@ -46,7 +46,7 @@ type Store interface {
 	// without attempts left, dead; grouped jobs whose RunAt has come join their group;
 	// schedules whose tick has come enqueue their jobs; finished jobs past retention are deleted, every ten seconds, or once a minute where
 	// nothing happens. Claim does this when it is due, and workers that do not claim call
-	// Sweep every two seconds. It is safe to call at any time, and returns at once when
+	// Sweep as often as docs/guarantees.md promises. It is safe to call at any time, and returns at once when
 	// another process is sweeping.
 	Sweep(ctx context.Context) (Swept, error)
 

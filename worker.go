@@ -44,9 +44,10 @@ type Worker struct {
 
 	Lease time.Duration // MinLease to MaxLease; 0: the queue's
 
-	// JobTimeout ends the context of a handler that runs longer; the attempt then
-	// counts as failed. 0: none. A queue may have a JobTimeout too, which operators can change
-	// while the handler runs: the shorter of both counts.
+	// JobTimeout ends the context of a handler that runs longer. What the handler then
+	// returns counts: nil completes the job, an error fails the attempt. 0: none. A queue may
+	// have a JobTimeout too, which operators can change while the handler runs: the shorter of
+	// both counts. KindOptions.Timeout takes the place of this one.
 	JobTimeout time.Duration
 
 	// ShutdownWait is how long Run lets handlers go on after its context has ended, until it
