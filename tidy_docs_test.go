@@ -139,3 +139,21 @@ func thousands(n int) string {
 	}
 	return fmt.Sprintf("%d,%03d", n/1000, n%1000)
 }
+
+// TestTidyThePageOnVersionsNamesEachPackage compares the list of what is stable with the packages
+// that other modules can import.
+func TestTidyThePageOnVersionsNamesEachPackage(t *testing.T) {
+	t.Parallel()
+	page := read(t, "docs/versions.md")
+	for _, name := range files(t, ".go") {
+		dir := path.Dir(name)
+		first, _, _ := strings.Cut(dir, "/")
+		if slices.Contains([]string{".", "bench", "cmd", "examples", "internal", "scripts", "tools"}, first) || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		if named := "`" + dir + "`"; !strings.Contains(page, named) {
+			t.Errorf("docs/versions.md does not say whether the Go API of %s is stable", dir)
+			page += named // it is said once
+		}
+	}
+}
