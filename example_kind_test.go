@@ -2,6 +2,7 @@ package dibs_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -165,8 +166,12 @@ func ExampleEnqueueFunc() {
 	defer end()
 	store.Use(func(next dibs.EnqueueFunc) dibs.EnqueueFunc {
 		return func(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+			metadata, err := json.Marshal(map[string]any{"tenant": ctx.Value(tenant{})})
+			if err != nil {
+				return nil, err
+			}
 			for i := range jobs { // jobs is a copy: the caller's own slice stays as it is
-				jobs[i].Metadata = fmt.Appendf(nil, `{"tenant":%q}`, ctx.Value(tenant{}))
+				jobs[i].Metadata = metadata
 			}
 			return next(ctx, jobs)
 		}
