@@ -68,7 +68,7 @@ var concurrentVariants = []Variant{
 		Harm:  "A job is left in a queue that is not there, and nobody claims it until upkeep finds it.",
 		Patches: []Patch{
 			{"sqlite", "TestAJobThatIsEnqueuedBesideADeletionHasItsQueue", []Edit{
-				{rows + "enqueue.go", "s.keepQueue(name)", "s.ensureQueue(name)"},
+				{rows + "concurrent.go", "s.concurrent() && !s.kept[name]", "s.concurrent() && s.kept[name]"},
 			}},
 		},
 		Untortured: onlyTests,
