@@ -133,7 +133,8 @@ func TestARateIsKeptForStartsThatAreToBeCounted(t *testing.T) {
 	c.set(dibs.QueueChange{GroupRate: &dibs.Rate{N: 1, Per: time.Second}})
 	ids := c.enqueue(dibs.NewJob{Group: "g"})
 	c.claims(9, ids[0])
-	c.sql("insert into dibs_rate (queue, group_key, full_ns) values ('q', 'g', 1)") // it was full when the job started
+	c.sql(`insert into dibs_rate (queue, group_key, full_ns) values ('q', 'g', 1)
+		on conflict (queue, group_key) do update set full_ns = 1`) // it was full when the job started
 	if _, err := c.Sweep(c.Context()); err != nil {
 		t.Fatal(err)
 	}
