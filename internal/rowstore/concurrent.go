@@ -86,7 +86,7 @@ func (s *Session) lockKeys(rows []checks.Row) error {
 }
 
 // lockKeysOf locks the unique keys of finished jobs, before the jobs themselves: one that is requeued may hold its key again.
-// It returns the keys.
+// Their keys are returned.
 func (s *Session) lockKeysOf(ids []int64) (keys []UniqueKey, err error) {
 	if !s.concurrent() {
 		return nil, nil

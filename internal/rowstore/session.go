@@ -203,7 +203,7 @@ type Memory struct {
 	queues map[string]*queue
 }
 
-// Upkeep is how far the process has come with it.
+// Upkeep is how far the process has come with sweeps and repairs.
 type Upkeep struct {
 	LastSweep time.Time // when a claim last swept
 	mender    mender
