@@ -110,8 +110,9 @@ func (s *Store) Queues(_ context.Context, names ...string) ([]dibs.Queue, error)
 }
 
 // Stats counts the rows that have not ended: those that wait, those that run, and with a side
-// table the dead ones. As far as Known allows, it also counts the rows that have completed
-// in the last minutes, with their average times. A Window of 0 means that these figures are not known.
+// table the dead ones.
+// As far as Known allows, it also counts the rows that have completed lately, with their average times.
+// A Window of 0 means that these figures are not known.
 func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	var oldest sql.NullInt64
 	var now int64

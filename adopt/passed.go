@@ -35,7 +35,7 @@ var errHidden = errors.New("the database reports no error, but the row does not 
 // passed holds the rows that are passed over.
 type passed struct {
 	mu        sync.Mutex
-	rows      map[string]*passedRow // by the keys of the rows
+	rows      map[string]*passedRow // their keys are those of the rows
 	since     time.Time             // since when rows are passed over and none is claimed; zero: claims get rows
 	nextTrial time.Time             // when rows that may be hidden are looked for again
 	refusing  atomic.Bool           // a claim in a caller's transaction was refused

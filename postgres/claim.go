@@ -254,8 +254,8 @@ type paced struct {
 	held time.Duration // jobs are held up for so long, if that is known
 }
 
-// underRates is a claim from a queue that may have rates: what they let start is reckoned
-// before it, and counted after it.
+// underRates is a claim from a queue that may have rates. A step before it reckons what they let start, and one after it
+// counts what has started.
 func (s *Store) underRates(q queueRow, token dibs.Token, claim step, p *paced) []step {
 	p.free = math.MaxInt
 	if q.Rate.N == 0 && !q.groupRates {

@@ -1,9 +1,9 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
+	"io"
 	"slices"
 	"time"
 
@@ -98,35 +98,34 @@ type copied struct {
 	ids  []int64
 	row  func(to []byte, r *checks.Row, id int64) []byte // appends the row of a job, or nothing
 
-	unread bytes.Buffer // bytes of rows that have not been read
-	ended  bool         // the trailer has been made
+	unread []byte // bytes of the buffer that have not been read
+	buffer []byte // one row
+	ended  bool   // the trailer has been made
 }
 
 func newCopied(rows []checks.Row, ids []int64, row func([]byte, *checks.Row, int64) []byte) *copied {
 	const header = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" // signature, no flags, no more header
-	c := &copied{rows: rows, ids: ids, row: row}
-	c.unread.WriteString(header)
-	return c
+	return &copied{rows: rows, ids: ids, row: row, unread: []byte(header)}
 }
 
 func (c *copied) Read(p []byte) (n int, err error) {
-	for n < len(p) && err == nil {
-		for c.unread.Len() == 0 && !c.ended {
-			c.unread.Reset() // it is empty
-			row := c.unread.AvailableBuffer()
+	for n < len(p) {
+		for len(c.unread) == 0 && !c.ended { // a row may take no bytes
 			if c.ended = len(c.rows) == 0; c.ended {
-				row = append(row, 0xff, 0xff)
+				c.buffer = append(c.buffer[:0], 0xff, 0xff)
 			} else {
-				row = c.row(row, &c.rows[0], c.ids[0])
+				c.buffer = c.row(c.buffer[:0], &c.rows[0], c.ids[0])
 				c.rows, c.ids = c.rows[1:], c.ids[1:]
 			}
-			c.unread.Write(row)
+			c.unread = c.buffer
 		}
-		var m int
-		m, err = c.unread.Read(p[n:])
-		n += m
+		if len(c.unread) == 0 {
+			return n, io.EOF
+		}
+		m := copy(p[n:], c.unread)
+		c.unread, n = c.unread[m:], n+m
 	}
-	return n, err
+	return n, nil
 }
 
 // copyPayload appends a wide payload, in the columns of enqueue_copy_wide.sql.

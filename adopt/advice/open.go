@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// The functions of this file report on an open store. They only read, or roll back what they try, and give up a query
-// that takes longer than half a second.
+// The functions of this file report on an open store. They only read, or roll back what they try.
+// A query is given up after half a second.
 
 // checkerOf makes a checker of an open store.
 func checkerOf(s *adopt.Store) *checker {

@@ -237,7 +237,7 @@ func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session
 	if s.concurrent() != nil {
 		asked := false
 		c, err = call(ctx, s, "claim", nil, func(tx *Session) (c claimed, err error) {
-			if err := tx.sweepIfDue(); err != nil { // before the admission: what it puts back, and ticks, may ask for places
+			if err := tx.sweepIfDue(); err != nil { // what it puts back, and ticks, may ask for places
 				return c, err
 			}
 			if asked, err = tx.placesAsked(queue); err != nil || asked {

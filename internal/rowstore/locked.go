@@ -43,8 +43,8 @@ func (s *Session) lastLeases(ids []int64, all map[int64]lastLease) error {
 	}, jsonIDs(ids))
 }
 
-// passedOver tells which claims have jobs that were not found only because other transactions hold their rows. A transaction
-// that is rolled back leaves such a job running.
+// passedOver tells which claims have jobs that were not found only because other transactions hold their rows.
+// If such a transaction is rolled back, the job goes on running.
 func (s *Session) passedOver(claims []claimRow, found map[int64]*heldJob) (map[dibs.Token]bool, error) {
 	if !s.concurrent() {
 		return nil, nil

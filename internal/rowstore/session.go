@@ -79,8 +79,8 @@ func (s *Session) Exec(statement string, args ...any) (int64, error) {
 	return s.exec(statement, args...)
 }
 
-// later runs a statement that writes and whose count nobody needs, so that a database on a server may send it together
-// with the statement that follows. If it fails, all that follow fail with its error, and so does the call.
+// later runs a statement that writes and whose count nobody needs. A database on a server may send it with the next one.
+// If it fails, all that follow fail with its error, and so does the call.
 func (s *Session) later(statement string, args ...any) {
 	_, s.err = s.exec(statement, args...)
 }

@@ -16,7 +16,7 @@ type Tx struct {
 	store      *Store
 	session    *Session
 	mu         sync.Mutex // held by each call: a transaction has one connection
-	verified   bool       // by Engine.Verify
+	verified   bool       // Engine.Verify has accepted the transaction
 	rolledBack bool       // a call has found that the database has rolled the transaction back
 	finished   []int64    // jobs whose outcomes were written
 }
