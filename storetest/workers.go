@@ -274,7 +274,9 @@ func worksUnregistered(t *test) {
 	w := &dibs.Worker{Store: t.db, Queue: "q", Hooks: dibs.Hooks{Log: slog.New(slog.DiscardHandler), Error: func(call string, _ error) { errs <- call }}}
 	w.HandleRaw("", func(context.Context, *dibs.RawJob) error { ran <- struct{}{}; return nil })
 	stop := t.runWorker(w)
-	equal(t, "failed call", <-errs, "register")
+	for <-errs != "register" { // upkeep reads the table too, and may come first
+		continue
+	}
 	t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
 	<-ran
 	stop()
