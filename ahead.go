@@ -36,36 +36,42 @@ func (p *pace) claimed(job *RawJob) {
 	p.payloadSize += (len(job.Payload) - p.payloadSize) / paceWeight
 }
 
+// ahead are jobs claimed ahead, in their order.
+type ahead struct {
+	jobs []*held
+	pace pace
+}
+
 // aheadSize is how many jobs the worker may hold ahead: none unless outcomes can be written.
 func (r *run) aheadSize() int {
-	if r.pace.runTime == 0 || !r.writesWork || r.writes.failures > 0 {
+	if r.ahead.pace.runTime == 0 || !r.writes.worked || r.writes.failures > 0 {
 		return 0
 	}
-	n := int(int64(r.Concurrency) * int64(aheadTime) / int64(r.pace.runTime))
-	return min(n, maxAhead, maxConcurrency-r.Concurrency, aheadBytes/max(r.pace.payloadSize, 1))
+	n := int(int64(r.Concurrency) * int64(aheadTime) / int64(r.ahead.pace.runTime))
+	return min(n, maxAhead, maxConcurrency-r.Concurrency, aheadBytes/max(r.ahead.pace.payloadSize, 1))
 }
 
 // startAhead starts jobs that were claimed ahead, in places that are free. If a handler takes
 // unexpectedly long, or the worker stops, it gives them back for other workers.
 func (r *run) startAhead(now time.Time) (next time.Time) {
-	mayStart := r.stage == working && !now.Before(r.pausedUntil)
-	for mayStart && len(r.ahead) > 0 && len(r.running) < r.Concurrency {
-		h := r.ahead[0]
-		r.ahead = r.ahead[1:]
+	mayStart := r.shutdown.stage == working && !now.Before(r.claims.pausedUntil)
+	for mayStart && len(r.ahead.jobs) > 0 && len(r.attempts.running) < r.Concurrency {
+		h := r.ahead.jobs[0]
+		r.ahead.jobs = r.ahead.jobs[1:]
 		r.execute(h, r.handler(h.job.Kind))
 	}
-	if len(r.ahead) == 0 {
+	if len(r.ahead.jobs) == 0 {
 		return time.Time{}
 	}
-	at := r.ahead[0].start.Add(aheadLimit)
+	at := r.ahead.jobs[0].start.Add(aheadLimit)
 	if mayStart && now.Before(at) {
 		return at
 	}
-	r.pace.runTime = max(r.pace.runTime, aheadLimit)
-	for _, h := range r.ahead {
+	r.ahead.pace.runTime = max(r.ahead.pace.runTime, aheadLimit)
+	for _, h := range r.ahead.jobs {
 		r.giveBack(h)
 	}
-	r.ahead = nil
+	r.ahead.jobs = nil
 	return time.Time{}
 }
 
@@ -76,4 +82,4 @@ func (r *run) giveBack(h *held) {
 }
 
 // isAhead reports whether a job was claimed ahead and has not been started.
-func (r *run) isAhead(h *held) bool { return slices.Contains(r.ahead, h) }
+func (r *run) isAhead(h *held) bool { return slices.Contains(r.ahead.jobs, h) }

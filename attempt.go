@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -26,32 +27,60 @@ type ended struct {
 	notStarted bool // the handler could not start the job
 }
 
+// attempts are the handlers that run, and the channels between them and the loop.
+type attempts struct {
+	// ctx is the parent of the handlers' contexts; giveUp ends it. The context given to
+	// Run only ends the claiming.
+	ctx    context.Context
+	giveUp context.CancelCauseFunc
+
+	running  map[*held]bool // those whose handlers have not returned; lost ones too
+	todo     chan attempt   // those counted in running whose handlers have not started
+	starting atomic.Bool    // a goroutine is starting that will read todo
+	done     chan ended     // handlers that have returned
+	progress chan struct{}  // receives when a handler has set its progress
+
+	endings map[Ending]int // the number of attempts by their ending; "": the handler finished the job itself
+}
+
+func newAttempts(ctx context.Context, giveUp context.CancelCauseFunc, concurrency int) attempts {
+	return attempts{
+		ctx:      ctx,
+		giveUp:   giveUp,
+		running:  make(map[*held]bool),
+		todo:     make(chan attempt, concurrency),
+		done:     make(chan ended, concurrency),
+		progress: make(chan struct{}, 1),
+		endings:  make(map[Ending]int),
+	}
+}
+
 // execute starts the handler of a claimed job.
 func (r *run) execute(h *held, f *kindHandler) {
-	ctx, cancel := context.WithCancelCause(r.work)
+	ctx, cancel := context.WithCancelCause(r.attempts.ctx)
 	h.cancel, h.start = cancel, time.Now()
-	h.handling = &handling{told: r.told}
-	r.running[h] = true
+	h.handling = &handling{told: r.attempts.progress}
+	r.attempts.running[h] = true
 	r.onStarted(ctx, h.job)
-	r.todo <- attempt{ctx, h, f}
+	r.attempts.todo <- attempt{ctx, h, f}
 	r.goHandle()
 }
 
-// goHandle starts a goroutine that reads r.todo, unless one is starting. One is enough: it
+// goHandle starts a goroutine that reads r.attempts.todo, unless one is starting. One is enough: it
 // starts the next before it runs a handler. So no job waits for another's handler, and
 // quick handlers share goroutines: starting one costs more than they do.
 func (r *run) goHandle() {
-	if r.starting.CompareAndSwap(false, true) {
+	if r.attempts.starting.CompareAndSwap(false, true) {
 		go r.handle()
 	}
 }
 
 func (r *run) handle() {
-	r.starting.Store(false)
+	r.attempts.starting.Store(false)
 	for {
 		select {
-		case a := <-r.todo:
-			if len(r.todo) > 0 {
+		case a := <-r.attempts.todo:
+			if len(r.attempts.todo) > 0 {
 				r.goHandle()
 			}
 			r.attempt(a.ctx, a.h, a.f)
@@ -78,7 +107,7 @@ func (r *run) attempt(ctx context.Context, h *held, f *kindHandler) {
 			e.outcome = f.limit(h.job, e.outcome)
 		}
 		select {
-		case r.done <- e:
+		case r.attempts.done <- e:
 		case <-r.over:
 		}
 	}()
@@ -162,16 +191,16 @@ func (v *verdict) outcome(l Lease, err error) Outcome {
 // returned frees the place of a handler that has ended, and has its outcome written.
 func (r *run) returned(e ended) {
 	h := e.h
-	if !r.running[h] {
+	if !r.attempts.running[h] {
 		return // left behind by the shutdown
 	}
-	delete(r.running, h)
+	delete(r.attempts.running, h)
 	h.cancel(nil) // frees the context
 	now := time.Now()
 	h.ran, h.err, h.outcome = now.Sub(h.start), e.err, e.outcome
-	r.pace.ran(h.ran)
-	if r.freedAt.IsZero() {
-		r.freedAt = now
+	r.ahead.pace.ran(h.ran)
+	if r.claims.freedAt.IsZero() {
+		r.claims.freedAt = now
 	}
 	r.pause(e, now)
 	switch {

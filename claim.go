@@ -37,33 +37,49 @@ type found struct {
 	queues []string
 }
 
+// claims is the last claim, which may be under way, and what decides when the next is sent.
+type claims struct {
+	call[found]
+	from       *feed // where it asked for jobs; nil: it asked which queues have any
+	requested  int   // how many jobs it asked for
+	askedAhead int   // how many of these were to be ahead
+	worked     bool  // a claim has succeeded
+
+	pollWait time.Duration // how long the worker waits before it looks for jobs unasked
+	pollAt   time.Time
+	freedAt  time.Time // when the first place became free since the last claim; zero: none has
+
+	pausedUntil  time.Time // no claim until then, as a handler could not start its job
+	pausesInARow int
+}
+
 // claim asks for jobs when there may be some and there is room for them.
 func (r *run) claim(now time.Time) (next time.Time) {
-	if r.stage != working || r.claims.busy {
+	if r.shutdown.stage != working || r.claims.busy {
 		return time.Time{}
 	}
-	places, ahead := r.Concurrency-len(r.running), r.aheadSize()-len(r.ahead)
+	places, ahead := r.Concurrency-len(r.attempts.running), r.aheadSize()-len(r.ahead.jobs)
 	// A worker holds at most twice as many jobs as it may hold if all outcomes are written at
 	// once: outcomes that cannot be written hold up claims before they fill the memory.
 	n := min(places+max(ahead, 0), 2*(r.Concurrency+r.aheadSize())-len(r.held))
 	q, share, at := r.next(now, n)
 	resume := q != nil && q.resume
-	if places == 0 && (q == nil || resume || !q.gotAll || len(r.ahead) > ahead) { // enough are ahead, or there were no more
+	if places == 0 && (q == nil || resume || !q.gotAll || len(r.ahead.jobs) > ahead) { // enough are ahead, or there were no more
 		return time.Time{}
 	}
 	if share <= 0 {
 		return time.Time{}
 	}
-	if len(r.running) > 0 {
-		at = latest(at, r.freedAt.Add(gatherWait))
+	if len(r.attempts.running) > 0 {
+		at = latest(at, r.claims.freedAt.Add(gatherWait))
 		if q != nil && n < r.Concurrency/4 {
 			at = latest(at, q.sent.Add(claimGap))
 		}
 	}
-	if at = latest(latest(at, r.claims.retryAt), r.pausedUntil); now.Before(at) {
+	if at = latest(latest(at, r.claims.retryAt), r.claims.pausedUntil); now.Before(at) {
 		return at
 	}
-	r.claiming, r.requested, r.askedAhead = q, share, max(share-places, 0)
+	r.claims.from, r.claims.requested, r.claims.askedAhead = q, share, max(share-places, 0)
 	r.sendClaim(now)
 	return time.Time{}
 }
@@ -71,14 +87,14 @@ func (r *run) claim(now time.Time) (next time.Time) {
 // sendClaim makes the call: a Resume, a claim from the queue, or else a look at all queues.
 func (r *run) sendClaim(now time.Time) {
 	select {
-	case _, open := <-r.wake: // this claim sees the work that the wakeup announces
+	case _, open := <-r.feeds.wake: // this claim sees the work that the wakeup announces
 		r.heard(open)
 	default:
 	}
-	r.sweepAt = earliest(r.sweepBy, now.Add(jitter(lastPoll, pollJitter)))
+	r.sweeps.at = earliest(r.sweeps.by, now.Add(jitter(lastPoll, pollJitter)))
 	// A shutdown lets a claim end: one that is broken off may have taken jobs, and
 	// they would wait until their leases end.
-	q := r.claiming
+	q := r.claims.from
 	if q == nil {
 		names := r.quiet()
 		r.claims.send(r.calls, r, callTimeout, func(ctx context.Context) (f found, err error) {
@@ -87,11 +103,11 @@ func (r *run) sendClaim(now time.Time) {
 		})
 		return
 	}
-	call, request := r.Store.Claim, ClaimRequest{Queue: q.Name, Worker: r.Name, N: r.requested, Ahead: r.askedAhead, Kinds: r.kinds, Lease: r.Lease, Again: true}
+	call, request := r.Store.Claim, ClaimRequest{Queue: q.Name, Worker: r.Name, N: r.claims.requested, Ahead: r.claims.askedAhead, Kinds: r.kinds, Lease: r.Lease, Again: true}
 	if q.resume {
 		call, request = r.Store.Resume, ClaimRequest{Queue: q.Name, Worker: r.Name, Lease: r.Lease}
 	}
-	q.claimNow, q.sent, r.freedAt = false, now, time.Time{}
+	q.claimNow, q.sent, r.claims.freedAt = false, now, time.Time{}
 	r.claims.send(r.calls, r, callTimeout, func(ctx context.Context) (f found, err error) {
 		f.jobs, err = call(ctx, request)
 		return f, err
@@ -112,38 +128,38 @@ func callName(q *feed) string {
 // claimed starts the jobs that a claim gave.
 func (r *run) claimed(a answer[found]) {
 	r.claims.answered(r, a.err)
-	now, q := time.Now(), r.claiming
+	now, q := time.Now(), r.claims.from
 	if a.err != nil {
-		if q != nil && len(r.feeds) == 1 { // a worker with several queues claims from the others first
+		if q != nil && len(r.feeds.all) == 1 { // a worker with several queues claims from the others first
 			q.claimNow = true
 		}
 		if r.hopeless(a.err) {
-			r.fatal = a.err
+			r.shutdown.fatal = a.err
 		}
 		r.onError(callName(q), a.err)
-		if r.fatal != nil {
-			r.stopClaiming(now, r.fatal)
+		if r.shutdown.fatal != nil {
+			r.stopClaiming(now, r.shutdown.fatal)
 		}
 		return
 	}
-	r.claimsWork = true
+	r.claims.worked = true
 	if q == nil {
 		r.looked(a.value.queues, now)
 		return
 	}
 	jobs, resumed := a.value.jobs, q.resume
-	q.gotAll = len(jobs) == r.requested
+	q.gotAll = len(jobs) == r.claims.requested
 	q.started += float64(len(jobs)) / float64(q.Weight)
 	q.resume = false
-	full := len(jobs) > 0 && len(jobs) >= r.requested-r.askedAhead
+	full := len(jobs) > 0 && len(jobs) >= r.claims.requested-r.claims.askedAhead
 	q.claimNow = q.claimNow || resumed || full
 	if len(jobs) > 0 {
-		r.pollWait = 0
+		r.claims.pollWait = 0
 	}
-	if len(r.feeds) == 1 {
+	if len(r.feeds.all) == 1 {
 		r.putOffPoll(now)
 	} else if len(jobs) > 0 && !full { // where jobs came, more may come
-		r.pollAt = earliest(r.pollAt, now.Add(jitter(firstPoll, pollJitter)))
+		r.claims.pollAt = earliest(r.claims.pollAt, now.Add(jitter(firstPoll, pollJitter)))
 	}
 	if len(jobs) > 0 {
 		r.onClaimed(q, jobs, now.Sub(r.claims.sent))
@@ -155,17 +171,17 @@ func (r *run) claimed(a answer[found]) {
 
 // putOffPoll has the worker look for jobs unasked after a while, longer each time.
 func (r *run) putOffPoll(now time.Time) {
-	r.pollWait = min(max(2*r.pollWait, firstPoll), lastPoll)
-	r.pollAt = now.Add(jitter(r.pollWait, pollJitter))
+	r.claims.pollWait = min(max(2*r.claims.pollWait, firstPoll), lastPoll)
+	r.claims.pollAt = now.Add(jitter(r.claims.pollWait, pollJitter))
 	// The next claim sweeps too, so no sweep is needed before it.
-	r.sweepAt = earliest(r.sweepBy, latest(r.sweepAt, r.pollAt))
+	r.sweeps.at = earliest(r.sweeps.by, latest(r.sweeps.at, r.claims.pollAt))
 }
 
 // hopeless reports whether repeating a claim would not help. A missing right or table
 // ends only a worker that has not made any claim yet: later somebody has removed it by
 // mistake, and may restore it.
 func (r *run) hopeless(err error) bool {
-	return errors.Is(err, ErrInvalid) || !r.claimsWork && (errors.Is(err, ErrDenied) || errors.Is(err, ErrSchema))
+	return errors.Is(err, ErrInvalid) || !r.claims.worked && (errors.Is(err, ErrDenied) || errors.Is(err, ErrSchema))
 }
 
 // accept starts a claimed job, or keeps it for later if it may wait. It releases a job that
@@ -179,17 +195,17 @@ func (r *run) accept(q *feed, job *RawJob, mayWait bool) {
 	if job.Timeout > 0 {
 		h.timeoutAt = time.Now().Add(job.Timeout + timeoutSlack(job.Timeout))
 	}
-	r.lease = h.length
-	r.checkLeasesAt = earliest(r.checkLeasesAt, h.extendAt())
-	r.pace.claimed(job)
+	r.extends.lease = h.length
+	r.extends.checkAt = earliest(r.extends.checkAt, h.extendAt())
+	r.ahead.pace.claimed(job)
 	f := r.handler(job.Kind)
-	full := len(r.running) == r.Concurrency || !mayWait && r.places(q) <= 0
+	full := len(r.attempts.running) == r.Concurrency || !mayWait && r.places(q) <= 0
 	switch {
-	case f == nil || r.stage != working || full && !mayWait:
+	case f == nil || r.shutdown.stage != working || full && !mayWait:
 		r.giveBack(h)
 	case full:
 		h.start = time.Now()
-		r.ahead = append(r.ahead, h)
+		r.ahead.jobs = append(r.ahead.jobs, h)
 	default:
 		r.execute(h, f)
 	}
@@ -200,28 +216,35 @@ func (r *run) accept(q *feed, job *RawJob, mayWait bool) {
 func (r *run) pause(e ended, now time.Time) {
 	switch {
 	case !e.notStarted:
-		r.pausesInARow = 0
+		r.claims.pausesInARow = 0
 		return
-	case now.Before(r.pausedUntil):
+	case now.Before(r.claims.pausedUntil):
 		return
-	case now.Sub(r.pausedUntil) > lastPause: // handlers have started since, though none has returned yet
-		r.pausesInARow = 0
+	case now.Sub(r.claims.pausedUntil) > lastPause: // handlers have started since, though none has returned yet
+		r.claims.pausesInARow = 0
 	}
-	wait := jitter(min(firstPause<<r.pausesInARow, lastPause), 0.25)
-	r.pausesInARow = min(r.pausesInARow+1, 10)
-	r.pausedUntil = now.Add(wait)
+	wait := jitter(min(firstPause<<r.claims.pausesInARow, lastPause), 0.25)
+	r.claims.pausesInARow = min(r.claims.pausesInARow+1, 10)
+	r.claims.pausedUntil = now.Add(wait)
 	r.onPause(e.h.job, e.err, wait)
+}
+
+// sweeps is the last Sweep, which may be under way, and when the next is sent.
+type sweeps struct {
+	call[Swept]
+	at time.Time // unless a claim comes before, which sweeps too
+	by time.Time // at the latest
 }
 
 // sweep calls the store's Sweep when claims have not done its work lately.
 func (r *run) sweep(now time.Time) (next time.Time) {
-	if r.stage != working || r.sweeps.busy {
+	if r.shutdown.stage != working || r.sweeps.busy {
 		return time.Time{}
 	}
-	if at := latest(r.sweepAt, r.sweeps.retryAt); now.Before(at) {
+	if at := latest(r.sweeps.at, r.sweeps.retryAt); now.Before(at) {
 		return at
 	}
-	r.sweepAt, r.sweepBy = now.Add(jitter(lastPoll, pollJitter)), now.Add(jitter(sweepEvery, pollJitter))
+	r.sweeps.at, r.sweeps.by = now.Add(jitter(lastPoll, pollJitter)), now.Add(jitter(sweepEvery, pollJitter))
 	r.sweeps.send(r.calls, r, callTimeout, r.Store.Sweep)
 	return time.Time{}
 }
@@ -231,7 +254,7 @@ func (r *run) swept(a answer[Swept]) {
 	r.sweeps.answered(r, a.err)
 	r.lookNow(time.Now())
 	if a.value.Pruned > 0 { // more finished jobs may be past their retention
-		r.sweepBy = r.sweepAt
+		r.sweeps.by = r.sweeps.at
 	}
 	if a.err != nil {
 		r.onError("sweep", a.err)

@@ -19,6 +19,15 @@ func errQueueTimeout(ran time.Duration) error {
 	return fmt.Errorf("%w of the queue: it has run for %v", ErrJobTimeout, ran.Round(time.Millisecond))
 }
 
+// extends is the last Extend, which may be under way, and when the next is sent.
+type extends struct {
+	call[Extended]
+	sending    extending
+	lease      time.Duration // length of the last claim's leases
+	checkAt    time.Time     // when extend looks at the leases next; zero: no job is held
+	progressAt time.Time     // when to extend the leases at the latest, to write progress; zero: there is none
+}
+
 // extendAt is when the lease is to be extended: after a third of it, and when the queue's timeout
 // has passed, as the answer says whether it still holds.
 func (h *held) extendAt() time.Time { return earliest(h.since.Add(h.length/3), h.timeoutAt) }
@@ -38,8 +47,8 @@ func (h *held) margin() time.Duration { return min(h.length/10, 2*time.Second) }
 // extendTimeout is how long an Extend may take that is sent now: half of the time until the first handler would have to stop. So
 // one that gets no answer, as its connection has fallen silent, leaves as much time again for the next.
 func (r *run) extendTimeout(now time.Time) time.Duration {
-	least := r.lease / 10
-	half := r.lease / 2
+	least := r.extends.lease / 10
+	half := r.extends.lease / 2
 	for _, h := range r.held {
 		if !h.interrupted && !h.extendRefused {
 			half = min(half, h.leaseEnd().Add(-h.margin()).Sub(now)/2)
@@ -51,12 +60,12 @@ func (r *run) extendTimeout(now time.Time) time.Duration {
 // extend extends all leases in one call, once one of them has used up a third of its
 // length, and stops handlers whose leases could not be extended and are about to end.
 func (r *run) extend(now time.Time) (next time.Time) {
-	if r.checkLeasesAt.IsZero() || now.Before(r.checkLeasesAt) {
-		return r.checkLeasesAt
+	if r.extends.checkAt.IsZero() || now.Before(r.extends.checkAt) {
+		return r.extends.checkAt
 	}
-	due := !r.progressAt.IsZero() && !now.Before(r.progressAt)
+	due := !r.extends.progressAt.IsZero() && !now.Before(r.extends.progressAt)
 	if !due {
-		next = r.progressAt
+		next = r.extends.progressAt
 	}
 	for _, h := range r.held {
 		if at := h.extendAt(); at.After(now) {
@@ -64,7 +73,7 @@ func (r *run) extend(now time.Time) (next time.Time) {
 		} else if !h.extendRefused {
 			due = true
 		}
-		if !r.running[h] || h.interrupted || h.finishing {
+		if !r.attempts.running[h] || h.interrupted || h.finishing {
 			continue
 		}
 		if last := h.leaseEnd().Add(-h.margin()); last.After(now) {
@@ -75,14 +84,14 @@ func (r *run) extend(now time.Time) (next time.Time) {
 			r.onLeaseLost(h.job, errNotExtended)
 		}
 	}
-	if due && !r.extends.busy && !r.closed { // the answer to a busy call leads here again
-		if at := latest(r.extends.retryAt, r.extends.sent.Add(min(r.lease/40, timeoutsApart))); now.Before(at) {
+	if due && !r.extends.busy && !r.shutdown.closed { // the answer to a busy call leads here again
+		if at := latest(r.extends.retryAt, r.extends.sent.Add(min(r.extends.lease/40, timeoutsApart))); now.Before(at) {
 			next = earliest(next, at)
 		} else {
 			r.sendExtend(now)
 		}
 	}
-	r.checkLeasesAt = next
+	r.extends.checkAt = next
 	return next
 }
 
@@ -94,15 +103,15 @@ type extending struct {
 }
 
 func (r *run) sendExtend(now time.Time) {
-	b := extending{make([]*held, 0, len(r.held)), make([]Lease, 0, len(r.held)), r.lease}
-	r.progressAt = time.Time{} // what is set from now on is noted anew
+	b := extending{make([]*held, 0, len(r.held)), make([]Lease, 0, len(r.held)), r.extends.lease}
+	r.extends.progressAt = time.Time{} // what is set from now on is noted anew
 	for _, h := range r.held {
 		if !h.extendRefused {
 			b.jobs = append(b.jobs, h)
 			b.leases = append(b.leases, h.takeProgress())
 		}
 	}
-	r.extending = b
+	r.extends.sending = b
 	if len(b.jobs) == 0 {
 		return
 	}
@@ -114,13 +123,13 @@ func (r *run) sendExtend(now time.Time) {
 // extended notes the new end of each lease, and stops the handlers of jobs that are lost,
 // cancelled, or have run longer than their queue allows.
 func (r *run) extended(a answer[Extended]) {
-	b := r.extending
-	r.extending = extending{}
+	b := r.extends.sending
+	r.extends.sending = extending{}
 	r.extends.answered(r, a.err)
-	r.checkLeasesAt = time.Now()
+	r.extends.checkAt = time.Now()
 	if a.err != nil {
 		// A lease is short: try again while there is time.
-		r.extends.retryAt = earliest(r.extends.retryAt, r.checkLeasesAt.Add(b.length/10))
+		r.extends.retryAt = earliest(r.extends.retryAt, r.extends.checkAt.Add(b.length/10))
 		for i, h := range b.jobs {
 			r.keepProgress(h, b.leases[i].Progress)
 		}
@@ -129,7 +138,7 @@ func (r *run) extended(a answer[Extended]) {
 	}
 	lost, cancelled, finishing, timedOut := setOf(a.value.Lost), setOf(a.value.Cancelled), setOf(a.value.Finishing), setOf(a.value.TimedOut)
 	if len(finishing) > 0 { // ask again soon: their transactions may be rolled back
-		r.extends.retryAt = r.checkLeasesAt.Add(b.length / 10)
+		r.extends.retryAt = r.extends.checkAt.Add(b.length / 10)
 	}
 	for i, h := range b.jobs {
 		id := h.lease.ID
@@ -142,22 +151,22 @@ func (r *run) extended(a answer[Extended]) {
 				r.keepProgress(h, b.leases[i].Progress)
 				continue
 			}
-			if r.running[h] && !h.timeoutAt.After(r.extends.sent) {
+			if r.attempts.running[h] && !h.timeoutAt.After(r.extends.sent) {
 				h.timeoutAt = time.Time{} // it is answered
 			}
 			h.since, h.length = r.extends.sent, b.length
-			r.noteLong(h, r.checkLeasesAt)
+			r.noteLong(h, r.extends.checkAt)
 			switch {
-			case cancelled[id] && r.running[h]:
+			case cancelled[id] && r.attempts.running[h]:
 				h.cancel(ErrCancelled)
 			case cancelled[id] && r.isAhead(h): // given back, it ends as cancelled
-				r.ahead = without(r.ahead, h)
+				r.ahead.jobs = without(r.ahead.jobs, h)
 				r.giveBack(h)
-			case timedOut[id] && r.running[h]:
+			case timedOut[id] && r.attempts.running[h]:
 				if h.timedOutAt.IsZero() {
-					h.timedOutAt, h.nextLongLog = r.checkLeasesAt, 0
+					h.timedOutAt, h.nextLongLog = r.extends.checkAt, 0
 				}
-				h.cancel(errQueueTimeout(r.checkLeasesAt.Sub(h.start)))
+				h.cancel(errQueueTimeout(r.extends.checkAt.Sub(h.start)))
 			}
 		}
 	}
@@ -172,8 +181,8 @@ func (r *run) lose(h *held, reason error) {
 	}
 	h.lost = true
 	r.drop(h)
-	if !r.running[h] {
-		r.unwritten, r.ahead = without(r.unwritten, h), without(r.ahead, h)
+	if !r.attempts.running[h] {
+		r.writes.unwritten, r.ahead.jobs = without(r.writes.unwritten, h), without(r.ahead.jobs, h)
 		r.onFinished(h, reason)
 		return
 	}

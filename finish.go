@@ -18,39 +18,50 @@ const (
 	claimWait = 2 * time.Second
 )
 
+// writes is the last Finish, which may be under way, and what the next will write.
+type writes struct {
+	call[struct{}]
+	batch  []*held // jobs whose outcomes are in the Finish under way
+	worked bool    // a Finish has succeeded
+
+	unwritten   []*held   // jobs whose outcomes are to be written
+	gatherUntil time.Time // finish waits for more outcomes up to this time
+	now         bool      // others may wait for what unwritten outcomes free
+}
+
 // write adds an outcome to those to be written.
 func (r *run) write(h *held) {
-	if len(r.unwritten) == 0 {
-		r.gatherUntil = time.Now().Add(gatherWait)
+	if len(r.writes.unwritten) == 0 {
+		r.writes.gatherUntil = time.Now().Add(gatherWait)
 	}
-	r.unwritten = append(r.unwritten, h)
-	r.finishNow = r.finishNow || h.job.Limited || h.job.Group != "" || h.outcome.Ending == EndRelease
+	r.writes.unwritten = append(r.writes.unwritten, h)
+	r.writes.now = r.writes.now || h.job.Limited || h.job.Group != "" || h.outcome.Ending == EndRelease
 }
 
 // finish writes the outcomes in one call, once no handler is running or the first outcome
 // has waited long enough. Outcomes that come during a call go into the next.
 func (r *run) finish(now time.Time) (next time.Time) {
-	if len(r.unwritten) == 0 || r.writes.busy || r.closed {
+	if len(r.writes.unwritten) == 0 || r.writes.busy || r.shutdown.closed {
 		return time.Time{}
 	}
-	at := r.gatherUntil
-	if len(r.running) == 0 {
+	at := r.writes.gatherUntil
+	if len(r.attempts.running) == 0 {
 		at = now
 	}
-	if r.stage == working && !r.finishNow && len(r.unwritten) < finishBatch {
+	if r.shutdown.stage == working && !r.writes.now && len(r.writes.unwritten) < finishBatch {
 		at = latest(at, r.writes.sent.Add(finishGap))
 	}
-	if r.stage != working && r.claims.busy {
+	if r.shutdown.stage != working && r.claims.busy {
 		at = latest(at, r.claims.sent.Add(claimWait))
 	}
 	if at = latest(at, r.writes.retryAt); now.Before(at) {
 		return at
 	}
 	n := r.batch()
-	r.writing, r.unwritten = r.unwritten[:n:n], r.unwritten[n:]
-	r.finishNow = r.finishNow && len(r.unwritten) > 0
+	r.writes.batch, r.writes.unwritten = r.writes.unwritten[:n:n], r.writes.unwritten[n:]
+	r.writes.now = r.writes.now && len(r.writes.unwritten) > 0
 	outcomes := make([]Outcome, n)
-	for i, h := range r.writing {
+	for i, h := range r.writes.batch {
 		h.writing = true
 		outcomes[i] = h.outcome
 	}
@@ -62,8 +73,8 @@ func (r *run) finish(now time.Time) (next time.Time) {
 
 // batch is how many of the unwritten outcomes go into the next call.
 func (r *run) batch() int {
-	n := min(len(r.unwritten), finishBatch)
-	if alone := slices.IndexFunc(r.unwritten[:n], func(h *held) bool { return h.writeAlone }); alone >= 0 {
+	n := min(len(r.writes.unwritten), finishBatch)
+	if alone := slices.IndexFunc(r.writes.unwritten[:n], func(h *held) bool { return h.writeAlone }); alone >= 0 {
 		n = max(alone, 1)
 	}
 	return n
@@ -72,8 +83,8 @@ func (r *run) batch() int {
 // written forgets the jobs whose outcomes were written or refused. The others are
 // tried again.
 func (r *run) written(a answer[struct{}]) {
-	batch := r.writing
-	r.writing = nil
+	batch := r.writes.batch
+	r.writes.batch = nil
 	for _, h := range batch {
 		h.writing = false
 	}
@@ -87,7 +98,7 @@ func (r *run) written(a answer[struct{}]) {
 		return
 	}
 	r.writes.answered(r, nil)
-	r.writesWork = true
+	r.writes.worked = true
 	var left []*held
 	for _, h := range batch {
 		if again[h.lease.ID] {

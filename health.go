@@ -76,7 +76,7 @@ func (w *Worker) pulses(ctx context.Context) ([]pulse, error) {
 	for _, r := range w.running() {
 		answer := make(chan pulse, 1)
 		select {
-		case r.asked <- func() { answer <- pulse{r.stage != working, r.answeredAt} }:
+		case r.asked <- func() { answer <- pulse{r.shutdown.stage != working, r.answeredAt} }:
 			all = append(all, <-answer)
 		case <-r.over:
 		case <-ctx.Done():

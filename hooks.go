@@ -116,18 +116,18 @@ func (r *run) onStart() {
 // onStop logs why the worker stops: the cause of the end of a context of signal.NotifyContext
 // names the signal.
 func (r *run) onStop(reason error) {
-	r.log(slog.LevelInfo, "worker stopping", slog.String("reason", reason.Error()), slog.Int("running", len(r.running)), slog.Duration("wait", r.ShutdownWait))
+	r.log(slog.LevelInfo, "worker stopping", slog.String("reason", reason.Error()), slog.Int("running", len(r.attempts.running)), slog.Duration("wait", r.ShutdownWait))
 }
 
 // onStopped logs how many attempts the worker has made, by how they ended.
 func (r *run) onStopped() {
 	var attrs []slog.Attr
 	for _, ending := range []Ending{EndCompleted, EndRetry, EndDead, EndCancelled, EndSnooze, EndRelease} {
-		if n := r.endings[ending]; n > 0 || ending == EndCompleted {
+		if n := r.attempts.endings[ending]; n > 0 || ending == EndCompleted {
 			attrs = append(attrs, slog.Int(string(ending), n))
 		}
 	}
-	if n := r.endings[""]; n > 0 {
+	if n := r.attempts.endings[""]; n > 0 {
 		attrs = append(attrs, slog.Int("finished_by_handler", n))
 	}
 	r.log(slog.LevelInfo, "worker stopped", attrs...)
@@ -162,7 +162,7 @@ func (r *run) onFinished(h *held, notWritten error) {
 		a.Outcome.Ending = EndDead // the store writes it so
 	}
 	if notWritten == nil {
-		r.endings[a.Outcome.Ending]++
+		r.attempts.endings[a.Outcome.Ending]++
 	}
 	r.logFinished(a)
 	if f := r.Hooks.Finished; f != nil {
@@ -249,7 +249,7 @@ func (r *run) onPause(job *RawJob, err error, wait time.Duration) {
 
 func (r *run) onError(call string, err error) {
 	text := "database call failed; repeating it"
-	if errors.Is(r.fatal, err) {
+	if errors.Is(r.shutdown.fatal, err) {
 		text = "database call failed; the worker ends"
 	}
 	r.log(slog.LevelWarn, text, slog.String("call", call), slog.String("error", err.Error()))

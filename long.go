@@ -14,7 +14,7 @@ const longLeases = 10
 // a lease after its timeout: as nothing else can end it, its lease is extended all the same.
 func (r *run) noteLong(h *held, now time.Time) {
 	f := r.handler(h.job.Kind)
-	if !r.running[h] || f == nil {
+	if !r.attempts.running[h] || f == nil {
 		return
 	}
 	ran, first, text := now.Sub(h.start), longLeases, "handler runs for long; if it may hang, set a job timeout"

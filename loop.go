@@ -16,7 +16,7 @@ import (
 func (r *run) loop(ctx context.Context) error {
 	now := time.Now()
 	r.lookNow(now)
-	r.sweepAt, r.sweepBy = now, now
+	r.sweeps.at, r.sweeps.by = now, now
 	r.onStart()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -24,14 +24,14 @@ func (r *run) loop(ctx context.Context) error {
 	for {
 		select {
 		case <-end:
-		case _, open := <-r.wake:
+		case _, open := <-r.feeds.wake:
 			r.heard(open)
-		case e := <-r.done:
+		case e := <-r.attempts.done:
 			r.returned(e)
 			r.drain()
 		case a := <-r.claims.answers:
 			r.claimed(a)
-		case <-r.told:
+		case <-r.attempts.progress:
 			r.noteProgress(time.Now())
 		case a := <-r.extends.answers:
 			r.extended(a)
@@ -66,7 +66,7 @@ func (r *run) loop(ctx context.Context) error {
 func (r *run) drain() {
 	for {
 		select {
-		case e := <-r.done:
+		case e := <-r.attempts.done:
 			r.returned(e)
 		default:
 			return

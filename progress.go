@@ -57,8 +57,8 @@ func (j *RawJob) SetProgress(done, total int64, text string) error {
 
 // noteProgress has the leases extended soon, as a handler has set its progress.
 func (r *run) noteProgress(now time.Time) {
-	r.progressAt = earliest(r.progressAt, now.Add(progressWithin))
-	r.checkLeasesAt = earliest(r.checkLeasesAt, r.progressAt)
+	r.extends.progressAt = earliest(r.extends.progressAt, now.Add(progressWithin))
+	r.extends.checkAt = earliest(r.extends.checkAt, r.extends.progressAt)
 }
 
 // takeProgress returns the lease with the progress to write, if there is one.
@@ -75,6 +75,6 @@ func (h *held) takeProgress() Lease {
 func (r *run) keepProgress(h *held, p *Progress) {
 	if p != nil {
 		h.handling.progress.CompareAndSwap(nil, p)
-		r.progressAt = r.checkLeasesAt
+		r.extends.progressAt = r.extends.checkAt
 	}
 }

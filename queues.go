@@ -99,29 +99,36 @@ type feed struct {
 	woken   atomic.Bool // a wakeup has come; set where the worker has several queues
 }
 
-// feeds are the worker's queues; weighted tells whether they have weights.
-func (w *Worker) feeds() (feeds []*feed, weighted bool) {
+// feeds are the queues of a running worker.
+type feeds struct {
+	all      []*feed
+	weighted bool            // they have weights; else their order is strict
+	started  float64         // what all of them with jobs have started by now, by their weights
+	wake     <-chan struct{} // receives when one of them may have jobs
+}
+
+func (w *Worker) feeds() (f feeds) {
 	for _, q := range w.Queues {
-		weighted = weighted || q.Weight > 0
-		feeds = append(feeds, &feed{WorkQueue: q, resume: w.Resume})
+		f.weighted = f.weighted || q.Weight > 0
+		f.all = append(f.all, &feed{WorkQueue: q, resume: w.Resume})
 	}
-	for _, q := range feeds {
+	for _, q := range f.all {
 		q.Weight = max(q.Weight, 1)
 	}
-	return feeds, weighted
+	return f
 }
 
 // listen has the worker woken by all of its queues. With several, a goroutine for each notes
 // which queue it was.
 func (r *run) listen() (stop func()) {
-	if len(r.feeds) == 1 {
-		r.wake, stop = r.Store.Wakeups(r.feeds[0].Name)
+	if len(r.feeds.all) == 1 {
+		r.feeds.wake, stop = r.Store.Wakeups(r.feeds.all[0].Name)
 		return stop
 	}
 	bell := make(chan struct{}, 1)
-	r.wake = bell
+	r.feeds.wake = bell
 	var stops []func()
-	for _, q := range r.feeds {
+	for _, q := range r.feeds.all {
 		wake, stop := r.Store.Wakeups(q.Name)
 		stops = append(stops, stop)
 		r.underway.Go(func() {
@@ -149,10 +156,10 @@ func (r *run) listen() (stop func()) {
 // heard notes which queues have woken the worker.
 func (r *run) heard(open bool) {
 	if !open {
-		r.wake = nil // the store is closed
+		r.feeds.wake = nil // the store is closed
 	}
-	for _, q := range r.feeds {
-		if len(r.feeds) == 1 || q.woken.Swap(false) {
+	for _, q := range r.feeds.all {
+		if len(r.feeds.all) == 1 || q.woken.Swap(false) {
 			q.claimNow = true
 		}
 	}
@@ -160,18 +167,18 @@ func (r *run) heard(open bool) {
 
 // lookNow has the worker look for jobs soon, in whichever queue they are.
 func (r *run) lookNow(now time.Time) {
-	if len(r.feeds) == 1 {
-		r.feeds[0].claimNow = true
+	if len(r.feeds.all) == 1 {
+		r.feeds.all[0].claimNow = true
 	}
-	r.pollAt = now
+	r.claims.pollAt = now
 }
 
 // next is the queue to claim from, for how many of n jobs, and from when on. No queue stands
 // for asking which queues have due jobs, which is one call for all of them; n is 0 while no
 // queue can give any.
 func (r *run) next(now time.Time, n int) (*feed, int, time.Time) {
-	if q := r.feeds[0]; len(r.feeds) == 1 {
-		at := r.pollAt
+	if q := r.feeds.all[0]; len(r.feeds.all) == 1 {
+		at := r.claims.pollAt
 		if q.claimNow || q.resume {
 			at = now
 		}
@@ -179,7 +186,7 @@ func (r *run) next(now time.Time, n int) (*feed, int, time.Time) {
 	}
 	quiet := false
 	var open []*feed
-	for _, q := range r.feeds {
+	for _, q := range r.feeds.all {
 		switch {
 		case q.resume:
 			return q, n, now
@@ -191,11 +198,11 @@ func (r *run) next(now time.Time, n int) (*feed, int, time.Time) {
 		}
 	}
 	switch {
-	case quiet && (len(open) == 0 || !now.Before(r.pollAt)):
-		return nil, n, r.pollAt
+	case quiet && (len(open) == 0 || !now.Before(r.claims.pollAt)):
+		return nil, n, r.claims.pollAt
 	case len(open) == 0:
 		return nil, 0, now
-	case r.weighted:
+	case r.feeds.weighted:
 		n = r.share(open, n)
 	}
 	return open[0], min(n, r.places(open[0])), now
@@ -203,7 +210,7 @@ func (r *run) next(now time.Time, n int) (*feed, int, time.Time) {
 
 // quiet are the names of the queues of which the worker does not know that they have jobs.
 func (r *run) quiet() (names []string) {
-	for _, q := range r.feeds {
+	for _, q := range r.feeds.all {
 		if !q.claimNow {
 			names = append(names, q.Name)
 		}
@@ -213,7 +220,7 @@ func (r *run) quiet() (names []string) {
 
 // looked notes which queues have due jobs.
 func (r *run) looked(due []string, now time.Time) {
-	for _, q := range r.feeds {
+	for _, q := range r.feeds.all {
 		q.claimNow = q.claimNow || slices.Contains(due, q.Name)
 	}
 	r.putOffPoll(now)
@@ -225,12 +232,12 @@ func (r *run) places(q *feed) int {
 		return math.MaxInt
 	}
 	n := q.Max
-	for h := range r.running {
+	for h := range r.attempts.running {
 		if h.feed == q {
 			n--
 		}
 	}
-	for _, h := range r.ahead {
+	for _, h := range r.ahead.jobs {
 		if h.feed == q {
 			n--
 		}
@@ -243,10 +250,10 @@ func (r *run) places(q *feed) int {
 // has missed while it had no jobs, or no places.
 func (r *run) share(open []*feed, n int) int {
 	for _, q := range open {
-		q.started = max(q.started, r.started)
+		q.started = max(q.started, r.feeds.started)
 	}
 	slices.SortStableFunc(open, func(a, b *feed) int { return cmp.Compare(a.started, b.started) })
-	r.started = open[0].started
+	r.feeds.started = open[0].started
 	level, weights, sum := math.Inf(1), 0.0, float64(n)
 	for _, q := range open {
 		if q.started >= level {

@@ -53,24 +53,32 @@ type WorkerInfo struct {
 	Seen  time.Time `json:"seen"`  // when it last did
 }
 
+// registers is the last report, which may be under way, and when the next is sent.
+type registers struct {
+	call[struct{}]
+	entry   WorkerInfo
+	at      time.Time
+	hasLeft bool // the removal of the entry has been sent
+}
+
 // register keeps the worker's entry in the register, and removes it when nothing else is left
 // to do. Work never waits for it.
 func (r *run) register(now time.Time) (next time.Time) {
 	switch {
-	case r.registers.busy || r.closed || r.hasLeft || !r.claimsWork:
+	case r.registers.busy || r.shutdown.closed || r.registers.hasLeft || !r.claims.worked:
 		return time.Time{}
-	case r.stage != working && r.registerAt.IsZero():
+	case r.shutdown.stage != working && r.registers.at.IsZero():
 		return time.Time{}
-	case r.stage != working && r.settled():
-		r.hasLeft = true
+	case r.shutdown.stage != working && r.settled():
+		r.registers.hasLeft = true
 		r.sendRegister(WorkerStopped, leaveTimeout)
 		return time.Time{}
-	case now.Before(r.registerAt):
-		return r.registerAt
+	case now.Before(r.registers.at):
+		return r.registers.at
 	}
-	r.registerAt = now.Add(jitter(registerEvery, pollJitter))
+	r.registers.at = now.Add(jitter(registerEvery, pollJitter))
 	state := WorkerWorking
-	if r.stage != working {
+	if r.shutdown.stage != working {
 		state = WorkerStopping
 	}
 	r.sendRegister(state, callTimeout)
@@ -78,7 +86,7 @@ func (r *run) register(now time.Time) (next time.Time) {
 }
 
 func (r *run) sendRegister(state string, timeout time.Duration) {
-	entry := r.entry
+	entry := r.registers.entry
 	entry.State = state
 	r.registers.send(r.calls, r, timeout, func(ctx context.Context) (struct{}, error) { return struct{}{}, r.Store.Register(ctx, entry) })
 }

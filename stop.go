@@ -20,6 +20,15 @@ const (
 	gone
 )
 
+// shutdown is how far the end of Run has come, and why it ends.
+type shutdown struct {
+	stage     stage
+	stageEnd  time.Time
+	abandoned []*held // jobs whose handlers still run after the shutdown
+	fatal     error   // why Run ends by itself
+	closed    bool    // the store is closed: no calls are made
+}
+
 const (
 	heedWait  = 3 * time.Second // how long handlers may run on after their contexts end
 	writeWait = 2 * time.Second // how long Run then goes on writing outcomes
@@ -27,8 +36,8 @@ const (
 
 // stopClaiming begins the shutdown.
 func (r *run) stopClaiming(now time.Time, reason error) {
-	if r.stage == working {
-		r.stage, r.stageEnd = waiting, now.Add(max(r.ShutdownWait, 0))
+	if r.shutdown.stage == working {
+		r.shutdown.stage, r.shutdown.stageEnd = waiting, now.Add(max(r.ShutdownWait, 0))
 		r.onStop(reason)
 	}
 }
@@ -37,53 +46,53 @@ func (r *run) stopClaiming(now time.Time, reason error) {
 func (r *run) hurry(reason error) {
 	now := time.Now()
 	r.stopClaiming(now, reason)
-	if r.stage == waiting {
-		r.stageEnd = now
+	if r.shutdown.stage == waiting {
+		r.shutdown.stageEnd = now
 	}
 }
 
 // storeClosed begins the shutdown and ends the handlers' contexts at once: their outcomes
 // cannot be written any more.
 func (r *run) storeClosed(err error) {
-	r.closed, r.fatal = true, err
+	r.shutdown.closed, r.shutdown.fatal = true, err
 	r.hurry(err)
 }
 
 // stop moves the shutdown on when a stage has lasted long enough.
 func (r *run) stop(now time.Time) (next time.Time) {
-	for r.stage != working && r.stage != gone && !now.Before(r.stageEnd) {
-		r.stage++
-		switch r.stage {
+	for r.shutdown.stage != working && r.shutdown.stage != gone && !now.Before(r.shutdown.stageEnd) {
+		r.shutdown.stage++
+		switch r.shutdown.stage {
 		case stopping:
-			r.stageEnd = now.Add(heedWait)
-			r.giveUp(ErrShutdown)
+			r.shutdown.stageEnd = now.Add(heedWait)
+			r.attempts.giveUp(ErrShutdown)
 		case leaving:
-			r.stageEnd = now.Add(writeWait)
+			r.shutdown.stageEnd = now.Add(writeWait)
 			r.leave()
 		}
 	}
-	return r.stageEnd
+	return r.shutdown.stageEnd
 }
 
 // leave forgets the jobs of handlers that ignored the end of their contexts; their
 // leases are not extended any more.
 func (r *run) leave() {
-	for h := range r.running {
+	for h := range r.attempts.running {
 		r.drop(h)
-		r.abandoned = append(r.abandoned, h)
+		r.shutdown.abandoned = append(r.shutdown.abandoned, h)
 	}
-	clear(r.running)
+	clear(r.attempts.running)
 }
 
 // settled reports whether no handler runs, no outcome can still be written, and no claim may
 // have taken jobs.
 func (r *run) settled() bool {
-	return len(r.running) == 0 && (r.closed || len(r.unwritten) == 0) && !r.writes.busy && !r.claims.busy
+	return len(r.attempts.running) == 0 && (r.shutdown.closed || len(r.writes.unwritten) == 0) && !r.writes.busy && !r.claims.busy
 }
 
 // stopped reports whether Run can return.
 func (r *run) stopped() bool {
-	switch r.stage {
+	switch r.shutdown.stage {
 	case working:
 		return false
 	case gone:
@@ -95,11 +104,11 @@ func (r *run) stopped() bool {
 
 // report is what Run returns.
 func (r *run) report() error {
-	errs := []error{r.fatal}
-	if len(r.abandoned) > 0 {
-		errs = append(errs, fmt.Errorf("%w: handlers ignored it and are still running; their jobs keep their leases until these end: %s", ErrShutdown, list(r.abandoned)))
+	errs := []error{r.shutdown.fatal}
+	if len(r.shutdown.abandoned) > 0 {
+		errs = append(errs, fmt.Errorf("%w: handlers ignored it and are still running; their jobs keep their leases until these end: %s", ErrShutdown, list(r.shutdown.abandoned)))
 	}
-	if unwritten := append(r.writing, r.unwritten...); len(unwritten) > 0 {
+	if unwritten := append(r.writes.batch, r.writes.unwritten...); len(unwritten) > 0 {
 		errs = append(errs, fmt.Errorf("%w: outcomes could not be written; their jobs run again when their leases end: %s", ErrShutdown, list(unwritten)))
 	}
 	return errors.Join(errs...)

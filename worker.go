@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -96,28 +95,21 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer giveUp(ErrShutdown)
 	calls, endCalls := context.WithCancel(base)
 	r := &run{
-		Worker:  conf,
-		kinds:   conf.Kinds(),
-		work:    work,
-		giveUp:  giveUp,
-		calls:   calls,
-		asked:   make(chan func()),
-		held:    make(map[int64]*held),
-		running: make(map[*held]bool),
-		done:    make(chan ended, conf.Concurrency),
-		over:    make(chan struct{}),
-		endings: make(map[Ending]int),
-		todo:    make(chan attempt, conf.Concurrency),
-		told:    make(chan struct{}, 1),
-		claims:  newCall[found](),
-		extends: newCall[Extended](),
-		writes:  newCall[struct{}](),
-		sweeps:  newCall[Swept](),
-
-		registers: newCall[struct{}](),
+		Worker:    conf,
+		kinds:     conf.Kinds(),
+		calls:     calls,
+		asked:     make(chan func()),
+		held:      make(map[int64]*held),
+		over:      make(chan struct{}),
+		feeds:     conf.feeds(),
+		attempts:  newAttempts(work, giveUp, conf.Concurrency),
+		claims:    claims{call: newCall[found]()},
+		extends:   extends{call: newCall[Extended]()},
+		writes:    writes{call: newCall[struct{}]()},
+		sweeps:    sweeps{call: newCall[Swept]()},
+		registers: registers{call: newCall[struct{}]()},
 	}
-	r.feeds, r.weighted = conf.feeds()
-	r.entry = entryOf(&r.Worker, r.feeds, r.kinds)
+	r.registers.entry = entryOf(&r.Worker, r.feeds.all, r.kinds)
 	defer r.listen()()
 	defer conf.runs.add(r)()
 	defer func() { // a hook may end the goroutine (runtime.Goexit)
@@ -212,74 +204,27 @@ func defaultName() string {
 
 // run is one call of Worker.Run. Its loop owns all of it; handlers and store
 // calls run on goroutines of their own and answer through channels.
+// What one step keeps is declared in the file of that step.
 type run struct {
 	Worker // the caller's worker with defaults filled in
 	kinds  []string
 
-	// work is the parent of the handlers' contexts; giveUp ends it. The context given to
-	// Run only ends the claiming.
-	work   context.Context
-	giveUp context.CancelCauseFunc
-
-	held     map[int64]*held // the worker's jobs by id: handlers run, or outcomes are not yet written
-	running  map[*held]bool  // attempts whose handlers have not returned; lost ones too
-	done     chan ended      // handlers that have returned
-	over     chan struct{}   // closed at the end of Run, when done is no longer read
-	todo     chan attempt    // attempts counted in running whose handlers have not started
-	told     chan struct{}   // receives when a handler has set its progress
-	starting atomic.Bool     // a goroutine is starting that will read todo
+	held map[int64]*held // the worker's jobs by id: handlers run, or outcomes are not yet written
+	over chan struct{}   // closed at the end of Run, when attempts.done is no longer read
 
 	asked      chan func() // what other goroutines ask the loop to do: see health.go
 	answeredAt time.Time   // when the database last did what it was asked
 
-	endings map[Ending]int // how many attempts ended how; "" are those whose handlers finished the job
-
 	calls    context.Context // context of the store calls; ends with Run
 	underway sync.WaitGroup  // waits for the store calls under way
 
-	feeds      []*feed
-	weighted   bool    // the feeds have weights; else their order is strict
-	started    float64 // what all feeds with jobs have started by now, by their weights
-	wake       <-chan struct{}
-	claiming   *feed   // where the last claim asked for jobs; nil: it asked which queues have any
-	requested  int     // how many jobs the last claim asked for
-	ahead      []*held // jobs claimed ahead, in their order
-	askedAhead int     // how many of the requested jobs were ahead
-	pace       pace
-	pollWait   time.Duration // how long the worker waits before it looks for jobs unasked
-	pollAt     time.Time
-	freedAt    time.Time // when the first place became free since the last claim; zero: none has
-	claims     call[found]
-	claimsWork bool // a claim has succeeded
-
-	pausedUntil  time.Time // no claim until then, as a handler could not start its job
-	pausesInARow int
-
-	lease         time.Duration // length of the last claim's leases
-	checkLeasesAt time.Time     // when extend looks at the leases next; zero: no job is held
-	progressAt    time.Time     // when to extend the leases at the latest, to write progress; zero: there is none
-	extending     extending
-	extends       call[Extended]
-
-	unwritten   []*held   // jobs whose outcomes are to be written
-	gatherUntil time.Time // finish waits for more outcomes up to this time
-	finishNow   bool      // others may wait for what unwritten outcomes free
-	writing     []*held   // jobs whose outcomes are in the Finish under way
-	writes      call[struct{}]
-	writesWork  bool // a Finish has succeeded
-
-	sweepAt time.Time // when to sweep, unless a claim comes before
-	sweepBy time.Time // when to sweep at the latest
-	sweeps  call[Swept]
-
-	entry      WorkerInfo // in the register of workers
-	registerAt time.Time  // when to report to it next
-	hasLeft    bool       // the removal of the entry has been sent
-	registers  call[struct{}]
-
-	stage     stage
-	stageEnd  time.Time
-	abandoned []*held // jobs whose handlers still run after the shutdown
-	fatal     error   // why Run ends by itself
-	closed    bool    // the store is closed: no calls are made
+	feeds     feeds
+	ahead     ahead
+	claims    claims
+	attempts  attempts
+	extends   extends
+	writes    writes
+	sweeps    sweeps
+	registers registers
+	shutdown  shutdown
 }
