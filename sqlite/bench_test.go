@@ -245,6 +245,34 @@ func BenchmarkChange(b *testing.B) {
 	}
 }
 
+// BenchmarkFinishWide completes jobs with large results.
+func BenchmarkFinishWide(b *testing.B) {
+	const n = 20
+	for _, size := range []int{1 << 10, 4 << 10, 16 << 10, 64 << 10, dibs.MaxResult} {
+		b.Run(fmt.Sprintf("bytes=%d", size), func(b *testing.B) {
+			s := openStore(b, sqlite.Options{})
+			result := []byte(`"` + strings.Repeat("x", size-2) + `"`)
+			b.SetBytes(int64(n * size))
+			for range b.N {
+				b.StopTimer()
+				fill(b, s, n, nil)
+				jobs, err := s.Claim(b.Context(), dibs.ClaimRequest{Worker: "w", N: n, Lease: time.Hour})
+				if err != nil || len(jobs) != n {
+					b.Fatal(err, len(jobs))
+				}
+				outcomes := make([]dibs.Outcome, n)
+				for i, j := range jobs {
+					outcomes[i] = j.Lease().Complete(result)
+				}
+				b.StartTimer()
+				if err := s.Finish(b.Context(), outcomes); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkExtend(b *testing.B) {
 	for _, n := range []int{1, 100, 1_000} {
 		b.Run(fmt.Sprintf("leases=%d", n), func(b *testing.B) {

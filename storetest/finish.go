@@ -218,6 +218,19 @@ func resultLimit(t *test) {
 	if got := t.get(j.ID).Result; string(got) != string(largest) {
 		t.Fatalf("a result of %d bytes came back with %d bytes, or changed", len(largest), len(got))
 	}
+	results := []json.RawMessage{nil, json.RawMessage(`"short"`), append(largest[:50_000:50_000], '"'), json.RawMessage(`{"after":"a long one"}`)}
+	t.enqueue(copies(len(results), dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: len(results)})
+	list := outcomes(jobs, completed)
+	for i := range list {
+		list[i].Result = results[i]
+	}
+	t.finish(list...)
+	for i, j := range jobs {
+		if got := t.get(j.ID).Result; string(got) != string(results[i]) {
+			t.Errorf("result %d of one call: %d bytes came back with %d bytes, or changed", i, len(results[i]), len(got))
+		}
+	}
 }
 
 // Requirement 4: dead with its error history.

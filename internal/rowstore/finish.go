@@ -258,6 +258,7 @@ type fates struct {
 	waiting   map[comeback][]fate // jobs that go back to waiting
 	completed []int64             // jobs to copy to the finished ones with nothing more to write
 	ended     []fate              // other jobs to copy there
+	large     []fate              // completed jobs to copy there with large results
 	gone      []int64             // jobs to delete from the live ones
 }
 
@@ -274,12 +275,18 @@ func (s *Session) end(f fate, q *queue, all *fates) {
 		return
 	}
 	s.count(q.Name, func(t *tally) { t.ended(f.State, 1) })
-	if f.State == dibs.Completed && f.Result == "" {
+	switch {
+	case f.State == dibs.Completed && f.Result == "":
 		all.completed = append(all.completed, f.ID)
-	} else {
+	case len(f.Result) > largeResult:
+		all.large = append(all.large, f)
+	default:
 		all.ended = append(all.ended, f)
 	}
 }
+
+// largeResult is how many bytes of a result are faster in a statement of their own.
+const largeResult = 16 << 10
 
 // writeFates writes what end and apply have put off.
 func (s *Session) writeFates(all *fates, now int64) {
@@ -287,9 +294,12 @@ func (s *Session) writeFates(all *fates, now int64) {
 		laterRows(s, "give_back", jobs, back.gate, back.excused)
 	}
 	if len(all.completed) > 0 {
-		s.later("finish", jsonIDs(all.completed), string(dibs.Completed), now)
+		s.later("finish", jsonIDs(all.completed), string(dibs.Completed), now, nil)
 	}
-	laterRows(s, "finish", all.ended, nil, now)
+	laterRows(s, "finish", all.ended, nil, now, nil)
+	for _, f := range all.large { // only completed jobs have results
+		s.later("finish", jsonIDs([]int64{f.ID}), string(dibs.Completed), now, f.Result)
+	}
 	if len(all.gone) > 0 {
 		s.later("remove", jsonIDs(all.gone))
 	}

@@ -1,7 +1,8 @@
 -- Purpose: copy live jobs that end to the finished ones.
--- Parameters: ?1 a JSON array, ?2 state, ?3 now. An element of the array is the id of a job that ends in the state ?2
---   and keeps its errors, or an object: id, state, and where they apply cancel, errors (the history as a text) and
---   result (a text).
+-- Parameters: ?1 a JSON array, ?2 state, ?3 now, ?4 the result of a job without one in its element. An element of the
+--   array is the id of a job that ends in the state ?2 and keeps its errors, or an object: id, state, and where they
+--   apply cancel, errors (the history as a text) and result (a text). A large result comes as ?4, beside an array of one
+--   job: as a part of the array it is encoded, read and copied again.
 -- Columns out: none.
 -- Concurrency: in one transaction with the fence before it (held.sql) and the
 --   deletion after it (remove.sql).
@@ -52,7 +53,7 @@ select
   j.metadata,
   j.payload,
   coalesce(l.errors, j.errors),
-  l.result
+  coalesce(l.result, ?4)
 from (
   select
     iif(type = 'object', value ->> 'id', value) as id,
