@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) {
 	needs.Split()
 	// The server that all PostgreSQL tests share lives as long as this process.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/pgserver.(*Server).run.func1"))
+	goleak.VerifyTestMain(pgtest.M{M: m}, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/pgserver.(*Server).run.func1"))
 }
 
 // onDatabases runs a test on a fresh database of each sort.

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -75,9 +76,11 @@ func (p *pipe) begun() {
 	p.c.t.Helper()
 	read := make(chan error, 1)
 	go func() {
-		var err error
-		if p.file, err = os.Open(p.path); err == nil { // returns when the first writer has opened it
-			_, err = p.file.Read(make([]byte, 1))
+		err := io.EOF
+		for errors.Is(err, io.EOF) { // on a slow machine a lease may end before its program writes, which then begins again
+			if p.file, err = os.Open(p.path); err == nil { // returns when a writer has opened it
+				_, err = p.file.Read(make([]byte, 1))
+			}
 		}
 		read <- err
 	}()

@@ -40,7 +40,7 @@ var claimVariants = []Variant{
 		Harm:  "They wait for its handlers, though other workers are free.",
 		Patches: []Patch{
 			{".", "TestJobsAheadAreGivenBackWhenHandlersTakeLong", []Edit{
-				{"ahead.go", "r.ahead[0].start.Add(aheadLimit)", "r.ahead[0].start.Add(time.Hour)"},
+				{"ahead.go", "r.ahead.jobs[0].start.Add(aheadLimit)", "r.ahead.jobs[0].start.Add(time.Hour)"},
 			}},
 		},
 		Untortured: "its handlers are never quick for long",
@@ -51,7 +51,7 @@ var claimVariants = []Variant{
 		Harm:  "While the database refuses its outcomes, it uses up the attempts of hundreds of jobs.",
 		Patches: []Patch{
 			{".", "TestUnwrittenOutcomesHoldUpClaims", []Edit{
-				{"ahead.go", "|| !r.writesWork || r.writes.failures > 0 {", "{"},
+				{"ahead.go", "|| !r.writes.worked || r.writes.failures > 0 {", "{"},
 			}},
 		},
 		Untortured: "it judges what happens to jobs, not how many attempts a cut costs",
@@ -62,7 +62,7 @@ var claimVariants = []Variant{
 		Harm:  "A queue with a limit runs a fraction of the jobs that it could.",
 		Patches: []Patch{
 			{".", "TestOneClaimFollowsAFinishThatMakesRoom", []Edit{
-				{"finish.go", "r.finishNow || h.job.Limited ||", "r.finishNow ||"},
+				{"finish.go", "r.writes.now || h.job.Limited ||", "r.writes.now ||"},
 			}},
 		},
 		Untortured: "5 ms are little beside its cuts",
@@ -84,7 +84,7 @@ var claimVariants = []Variant{
 		Harm:  "A job of the first queue that nobody woke it for, such as one that falls due, waits behind all of the last queue's.",
 		Patches: []Patch{
 			{".", "TestDueJobsOfAnyQueueStartWithinTwoSecondsByPollingAlone", []Edit{
-				{"queues.go", "case quiet && (len(open) == 0 || !now.Before(r.pollAt)):", "case quiet && len(open) == 0:"},
+				{"queues.go", "case quiet && (len(open) == 0 || !now.Before(r.claims.pollAt)):", "case quiet && len(open) == 0:"},
 			}},
 		},
 		Untortured: "its workers have one queue each",

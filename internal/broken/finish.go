@@ -41,7 +41,7 @@ var finishVariants = []Variant{
 				{"sql/retry.sql", "j.lease_until > statement_timestamp() or", "j.lease_until > transaction_timestamp() or"},
 			}},
 			{"sqlite", "TestStore/tx/a lease that ends while the transaction is open is lost", []Edit{
-				{rows + "tx.go", "s.ctx, s.callTime = ctx, 0", "s.ctx = ctx"},
+				{rows + "tx.go", "s.ctx, s.clock.time = ctx, 0", "s.ctx = ctx"},
 			}},
 		},
 		Untortured: "its transactions hardly ever outlast their leases",

@@ -174,6 +174,21 @@ func administer(server, statement string) error {
 	return err
 }
 
+// M runs tests, and then closes the connections that administer keeps. On a slow machine such a connection has a goroutine
+// that reads in the background, which a search for goroutines left behind would find.
+type M struct{ *testing.M }
+
+func (m M) Run() int {
+	defer func() {
+		admin.Lock()
+		defer admin.Unlock()
+		for _, conn := range admin.conns {
+			_ = conn.Close(context.Background()) // the server ends the session in any case
+		}
+	}()
+	return m.M.Run()
+}
+
 // exec opens a connection and runs a statement on it.
 func exec(server, statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -141,11 +141,15 @@ type pendingClaim struct {
 }
 
 func (s *Session) newClaim(q *queue, worker string, lease time.Duration) *pendingClaim {
-	now := s.now()
 	if lease == 0 {
 		lease = q.Lease
 	}
-	return &pendingClaim{queue: q, worker: worker, token: checks.NewToken(), now: now, until: now + micro(lease)}
+	now := s.now()
+	c := &pendingClaim{queue: q, worker: worker, token: checks.NewToken(), now: now, until: now + micro(lease)}
+	if s.placesAt > 0 {
+		c.now = min(c.now, s.placesAt)
+	}
+	return c
 }
 
 // room is how many jobs of a request may be claimed: those that the queue's concurrency limit

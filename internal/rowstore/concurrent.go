@@ -3,7 +3,6 @@ package rowstore
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -249,27 +248,35 @@ func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session
 		if err != nil || !asked {
 			return c, 0, err
 		}
-		if soon, err = s.admitAsked(ctx, queue); err != nil {
+		var placesAt int64
+		if soon, placesAt, err = s.admitAsked(ctx, queue); err != nil {
 			return c, 0, err
 		}
+		c, err = call(ctx, s, "claim", nil, func(tx *Session) (claimed, error) {
+			tx.placesAt = placesAt
+			defer func() { tx.placesAt = 0 }()
+			return claim(tx)
+		})
+		return c, soon, err
 	}
 	c, err = call(ctx, s, "claim", nil, claim)
-	return c, soon, err
+	return c, 0, err
 }
 
-// admitAsked gives places in a transaction of its own, if groups of the queue wait for that.
-func (s *Store) admitAsked(ctx context.Context, queue string) (soon time.Duration, err error) {
+// admitAsked gives places in a transaction of its own, if groups of the queue wait for that. If it has to be done again soon, as
+// others hold jobs of the groups, placesAt is the time of the places: a claim that follows takes them, however slowly.
+func (s *Store) admitAsked(ctx context.Context, queue string) (soon time.Duration, placesAt int64, err error) {
 	err = s.write(ctx, "claim", func(tx *Session) error {
 		err := tx.admitAsked(queue)
-		switch soon = 0; {
+		switch soon, placesAt = 0, 0; {
 		case tx.missed:
 			soon = missedTurn
 		case tx.jobsHeld:
-			soon = heldJobs
+			soon, placesAt = heldJobs, tx.now()
 		}
 		return err
 	})
-	return soon, err
+	return soon, placesAt, err
 }
 
 func (s *Session) admitAsked(queue string) error {
@@ -324,72 +331,4 @@ func (s *Session) wakeRows(queue string) (ids []int64, err error) {
 		return err
 	}, queue, maxJoin)
 	return ids, err
-}
-
-// noteStarts leaves a row of the starts of a claim for the next admission, since others may change the rates of groups.
-func (s *Session) noteStarts(c *pendingClaim) {
-	var keys []string
-	for _, j := range c.jobs {
-		if j.Group != "" {
-			keys = append(keys, j.Group)
-		}
-	}
-	if keys != nil {
-		s.later("start", c.queue.Name, c.now, jsonText(keys))
-	}
-}
-
-// foldStarts counts the starts that claims have left towards the rates of their groups. It comes after the groups' places
-// were counted: a job that starts in between is counted as waiting for its start and as started, which is safe. In the other
-// order it would be neither.
-func (s *Session) foldStarts(q *queue) error {
-	if !q.groupRates {
-		return nil
-	}
-	for {
-		ids, starts, err := s.startRows(q.Name)
-		if err != nil || len(ids) == 0 {
-			return err
-		}
-		for key, at := range starts {
-			if err := s.fold(q, key, at); err != nil {
-				return err
-			}
-		}
-		if s.later("drop_starts", jsonIDs(ids)); len(ids) < maxJoin {
-			return nil
-		}
-	}
-}
-
-func (s *Session) startRows(queue string) (ids []int64, starts map[string][]int64, err error) {
-	starts = map[string][]int64{}
-	err = s.each("starts", func(rows *sql.Rows) error {
-		var id, at int64
-		var text string
-		var keys []string
-		err := rows.Scan(&id, &at, &text)
-		if err == nil {
-			err = json.Unmarshal([]byte(text), &keys)
-		}
-		ids = append(ids, id)
-		for _, key := range keys {
-			starts[key] = append(starts[key], at)
-		}
-		return err
-	}, queue, maxJoin)
-	return ids, starts, err
-}
-
-func (s *Session) fold(q *queue, key string, at []int64) error {
-	p, err := s.pace(q, key)
-	if err != nil || p.Step == 0 {
-		return err
-	}
-	slices.Sort(at)
-	for _, t := range at {
-		p.full = p.After(p.full, t*1000, 1)
-	}
-	s.writePace(q, key, p, s.now())
-	return nil
 }

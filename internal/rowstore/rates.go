@@ -3,6 +3,8 @@ package rowstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -250,4 +252,72 @@ func (s *Session) setGroup(q *queue, group string, c dibs.GroupChange) {
 		s.later("use_group_rates", q.Name)
 		s.later("set_group_rate", q.Name, group, c.Rate.N, micro(c.Rate.Per), c.Rate.Burst)
 	}
+}
+
+// noteStarts leaves a row of the starts of a claim for the next admission, since others may change the rates of groups.
+func (s *Session) noteStarts(c *pendingClaim) {
+	var keys []string
+	for _, j := range c.jobs {
+		if j.Group != "" {
+			keys = append(keys, j.Group)
+		}
+	}
+	if keys != nil {
+		s.later("start", c.queue.Name, c.now, jsonText(keys))
+	}
+}
+
+// foldStarts counts the starts that claims have left towards the rates of their groups. It comes after the groups' places
+// were counted: a job that starts in between is counted as waiting for its start and as started, which is safe. In the other
+// order it would be neither.
+func (s *Session) foldStarts(q *queue) error {
+	if !q.groupRates {
+		return nil
+	}
+	for {
+		ids, starts, err := s.startRows(q.Name)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		for key, at := range starts {
+			if err := s.fold(q, key, at); err != nil {
+				return err
+			}
+		}
+		if s.later("drop_starts", jsonIDs(ids)); len(ids) < maxJoin {
+			return nil
+		}
+	}
+}
+
+func (s *Session) startRows(queue string) (ids []int64, starts map[string][]int64, err error) {
+	starts = map[string][]int64{}
+	err = s.each("starts", func(rows *sql.Rows) error {
+		var id, at int64
+		var text string
+		var keys []string
+		err := rows.Scan(&id, &at, &text)
+		if err == nil {
+			err = json.Unmarshal([]byte(text), &keys)
+		}
+		ids = append(ids, id)
+		for _, key := range keys {
+			starts[key] = append(starts[key], at)
+		}
+		return err
+	}, queue, maxJoin)
+	return ids, starts, err
+}
+
+func (s *Session) fold(q *queue, key string, at []int64) error {
+	p, err := s.pace(q, key)
+	if err != nil || p.Step == 0 {
+		return err
+	}
+	slices.Sort(at)
+	for _, t := range at {
+		p.full = p.After(p.full, t*1000, 1)
+	}
+	s.writePace(q, key, p, s.now())
+	return nil
 }

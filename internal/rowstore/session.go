@@ -24,10 +24,7 @@ type Session struct {
 	dialect *Dialect
 	err     error // the first that now or later has met in this call
 
-	callTime    int64             // time of the call, set by now
-	clockReadAt time.Time         // when callTime was read, on the monotonic clock
-	clockAhead  int64             // by how much callTime was ahead of the system's clock
-	clockReads  int64             // how many times the clock was read, and so written
+	clock       clock
 	calls, idle int               // how many calls of the transaction have succeeded, and found nothing to do
 	queues      map[string]*queue // settings read so far; nil: there is no such queue
 	counts      map[string]tally
@@ -41,7 +38,16 @@ type Session struct {
 	values    []any   // the parameters of an enqueue
 	missed    bool    // another transaction has a turn that a claim of this one wanted
 	jobsHeld  bool    // another transaction holds jobs of groups whose places this one has given
+	placesAt  int64   // when the places were given that the next claim takes; 0: claims take those of their own time
 	moreTicks bool    // the last look at schedules has left some that are due
+}
+
+// clock is what a session knows of the time.
+type clock struct {
+	time   int64     // time of the call, set by now
+	readAt time.Time // when it was read, on the monotonic clock
+	ahead  int64     // by how much it was ahead of the system's clock
+	reads  int64     // how many times the clock was read, and so written
 }
 
 // queue is a queue's settings, with the group limits that are cached.
@@ -131,17 +137,17 @@ func (s *Session) ids(statement string, args ...any) (all []int64, err error) {
 // now is the call's time in microseconds, on the database's clock. If that cannot be read, all statements that follow
 // fail, and so does the call.
 func (s *Session) now() int64 {
-	if s.callTime == 0 {
-		s.clockReadAt = time.Now()
-		s.clockReads++
-		_, s.err = s.one("clock", nil, &s.callTime, &s.clockAhead)
+	if s.clock.time == 0 {
+		s.clock.readAt = time.Now()
+		s.clock.reads++
+		_, s.err = s.one("clock", nil, &s.clock.time, &s.clock.ahead)
 	}
-	return s.callTime
+	return s.clock.time
 }
 
 // Clock is how many times the transaction has read the clock, and by how much that was ahead of the system's.
 func (s *Session) Clock() (reads int64, ahead time.Duration) {
-	return s.clockReads, checks.Micros(s.clockAhead)
+	return s.clock.reads, checks.Micros(s.clock.ahead)
 }
 
 // sharedTime is how long the calls of one transaction share a reading of the clock.
@@ -150,8 +156,8 @@ const sharedTime = time.Millisecond
 // forgetOldTime has the next call read the clock, unless another has just read it: with an
 // old time a lease that has ended would count as held.
 func (s *Session) forgetOldTime() {
-	if time.Since(s.clockReadAt) > sharedTime {
-		s.callTime = 0
+	if time.Since(s.clock.readAt) > sharedTime {
+		s.clock.time = 0
 	}
 }
 
@@ -242,7 +248,7 @@ func (s *Session) apart(exec func(text string) error, f func() error) (lost bool
 		return true, err
 	}
 	s.forgetOldTime()
-	callTime, counts, woken := s.callTime, maps.Clone(s.counts), maps.Clone(s.woken)
+	callTime, counts, woken := s.clock.time, maps.Clone(s.counts), maps.Clone(s.woken)
 	var upkeep Upkeep
 	if s.upkeep != nil {
 		upkeep = *s.upkeep
@@ -253,7 +259,7 @@ func (s *Session) apart(exec func(text string) error, f func() error) (lost bool
 	if err == nil {
 		return false, nil
 	}
-	s.callTime, s.counts, s.woken = callTime, counts, woken
+	s.clock.time, s.counts, s.woken = callTime, counts, woken
 	if s.upkeep != nil {
 		*s.upkeep = upkeep
 	}

@@ -76,7 +76,7 @@ func (t *Tx) call(ctx context.Context, f func(*Session) error) error {
 		return t.explainEnd(ctx, err)
 	}
 	clear(s.queues)
-	s.ctx, s.callTime = ctx, 0
+	s.ctx, s.clock.time = ctx, 0
 	begun := false
 	lost, err := s.apart(func(text string) error {
 		_, err := s.conn.ExecContext(whole, text)
@@ -187,11 +187,14 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
-	if err := t.admit(ctx, r.Queue); err != nil {
+	placesAt, err := t.admit(ctx, r.Queue)
+	if err != nil {
 		return nil, err
 	}
 	var jobs []*dibs.RawJob
-	err := t.do(ctx, "claim", func(s *Session) (err error) {
+	err = t.do(ctx, "claim", func(s *Session) (err error) {
+		s.placesAt = placesAt
+		defer func() { s.placesAt = 0 }()
 		if _, err := s.expire(); err != nil { // no other call can sweep while the transaction is open
 			return err
 		}
@@ -207,15 +210,21 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 }
 
 // admit gives places in a transaction of the store's own: until the caller's ends, others would not see what it gave.
-func (t *Tx) admit(ctx context.Context, queue string) (err error) {
+func (t *Tx) admit(ctx context.Context, queue string) (placesAt int64, err error) {
 	switch c := t.store.concurrent(); {
 	case c == nil:
 	case c.OneWriter:
-		err = t.do(ctx, "claim", func(s *Session) error { return s.admitAsked(queue) })
+		err = t.do(ctx, "claim", func(s *Session) error {
+			err := s.admitAsked(queue)
+			if s.jobsHeld {
+				placesAt = s.now()
+			}
+			return err
+		})
 	default:
-		_, err = t.store.admitAsked(ctx, queue)
+		_, placesAt, err = t.store.admitAsked(ctx, queue)
 	}
-	return err
+	return placesAt, err
 }
 
 // Finish is Store.Finish in the transaction.
