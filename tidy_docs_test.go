@@ -111,6 +111,37 @@ func TestTidyTheLimitsAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
+// TestTidyTheDefaultsAreThoseOfTheCode looks in the pages for the settings that a new queue has.
+func TestTidyTheDefaultsAreThoseOfTheCode(t *testing.T) {
+	t.Parallel()
+	q := dibs.DefaultSettings("")
+	for page, wants := range map[string][]string{
+		"docs/howto/jobs.md": {
+			fmt.Sprintf("A job has %d attempts.", q.MaxAttempts),
+			fmt.Sprintf("it waits for %v, after each further one twice as long, up to %d h, give or take %.0f %%.",
+				spaced(q.Backoff.Base), q.Backoff.Max/time.Hour, q.Backoff.Jitter*100),
+		},
+		"docs/operations.md": {
+			fmt.Sprintf("a third of their length (%v by default)", spaced(q.Lease)),
+			fmt.Sprintf("Completed and cancelled jobs stay readable for %d h and dead ones for %d days",
+				q.KeepCompleted/time.Hour, q.KeepDead/(24*time.Hour)),
+		},
+		"README.md": {fmt.Sprintf("keeps its last %d errors", dibs.MaxErrors)},
+	} {
+		text := strings.Join(strings.Fields(read(t, page)), " ")
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q", page, want)
+			}
+		}
+	}
+}
+
+// spaced is a duration with a blank before its unit.
+func spaced(d time.Duration) string {
+	return regexp.MustCompile(`([a-z])`).ReplaceAllString(d.String(), " $1")
+}
+
 // section is the part of a page below a heading of the second level.
 func section(t *testing.T, page, heading string) string {
 	t.Helper()
