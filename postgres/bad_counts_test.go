@@ -29,7 +29,7 @@ func TestTimesAndCountsThatCannotBeRightSpoilNoEnd(t *testing.T) {
 		"release":   dibs.Lease.Release,
 		"expired":   nil,
 	}
-	const bad, all = 200, 201 // so many times of this sort have no sum
+	const bad, all = 200, 201 // the sum of 200 such times or counts fits no 64-bit integer
 	for _, damage := range []string{
 		"claimed_at = 'infinity'", "claimed_at = '-infinity'", "claimed_at = '20000-01-01'", "claimed_at = '4000-01-01 BC'", "claimed_at = null",
 		"attempt = -2147483648", "attempt = -2147483648, excused = 1", "attempt = -2000000", "attempt = 2147483647", "excused = -2147483648", "excused = 2147483647",

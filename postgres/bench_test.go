@@ -295,7 +295,7 @@ func BenchmarkManyQueues(b *testing.B) {
 			b.StartTimer()
 		}
 	})
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) { // as workers do
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) { // claim again and again, as workers do
 		if _, err := s.Sweep(ctx); err != nil {
 			b.Fatal(err)
 		}

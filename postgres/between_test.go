@@ -17,8 +17,8 @@ import (
 // These tests stop a call between two steps, or a statement between its snapshot and its
 // locks, while other sessions work.
 
-// barrier replaces the text at, which the statement has once, by stop, where the statement
-// then waits until the returned transaction ends.
+// barrier replaces the text at, which occurs once in the statement, by stop. The statement
+// then waits there until the returned transaction ends.
 func (b bench) barrier(s *postgres.Store, statement, at, stop string) pgx.Tx {
 	b.Helper()
 	s.Rewrite(func(name, text string) string {
@@ -227,7 +227,7 @@ func TestAClaimByAnOldRateChangesNothing(t *testing.T) {
 	t.Cleanup(func() { _ = other.Close() }) // never fails
 	b.change(dibs.QueueChange{Rate: &dibs.Rate{N: 1000, Per: time.Second}})
 	b.add(make([]string, 40)...)
-	b.take(1, 0) // it knows the rate
+	b.take(1, 0) // the store now knows the old rate
 	_, err = other.SetQueue(b.ctx, "q", dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: 24 * time.Hour, Burst: 13}})
 	b.must(err)
 	jobs, err := other.Claim(b.ctx, request(40))

@@ -14,8 +14,8 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// A transaction enqueues a job for a period, and ends it too. Who has waited for it meets no live
-// job, but a period that has begun meanwhile.
+// A transaction enqueues a job with a period, and ends that job, too. A call that has waited for
+// the transaction finds no live job, but a period that has begun meanwhile.
 func TestWhoHasWaitedForAPeriodIsKeptOut(t *testing.T) {
 	needs.Race(t)
 	b := newBench(t, postgres.Options{})
@@ -142,7 +142,8 @@ func TestTwoCallsWithSeveralKeysNeverWaitForEachOther(t *testing.T) {
 	})
 }
 
-// The holder of a key ends after a call has found that the key is held: it is the answer, and the call need not begin again.
+// The holder of a key ends after a call has found that the key is held: the call answers with the holder, and need not
+// begin again.
 func TestAHolderThatEndsMeanwhileIsTheAnswer(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	jobs := []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: "held"}, {Queue: "q", Kind: "k", UniqueKey: "free"}}

@@ -13,8 +13,8 @@ import (
 // planFreely lets the planner choose any plan for a statement that reads all rows.
 var planFreely = qualify.Text(`select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_material']) name`)
 
-// unlimited has a statement that reads all rows end when it has read them, as pg_dump does: it locks nothing, and what it compares
-// has to be of one snapshot, so smaller steps would hold that for as long.
+// unlimited lifts statement_timeout for a statement that reads all rows, as pg_dump does. The statement locks nothing;
+// it compares rows of one snapshot, so smaller steps would keep that snapshot open for just as long.
 var unlimited = qualify.Text(`select set_config('statement_timeout', '0', true)`)
 
 // Check implements dibs.Database. The upkeep's connections serve it even if the caller's transaction holds the last other one.
@@ -22,7 +22,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	return s.readsOn(func(s *Store) conn { return freely(s.upkeep) }).Check(ctx)
 }
 
-// freely reads all rows, however long that takes.
+// freely runs statements that read all rows, however long they take.
 func freely(c conn) conn { return &preceded{conn: c, by: []step{{sql: unlimited}, {sql: planFreely}}} }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns
@@ -58,8 +58,8 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// repair finds and mends in one transaction, under a lock that keeps other repairs out:
-// two at once would both add what a count lacks.
+// repair finds damage and corrects it in one transaction, under a lock that keeps other
+// repairs out: two repairs at once would both add what a count lacks.
 func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong []reads.Damage, err error) {
 	c := s.connOn(t)
 	turn := s.step("lock_repair", lockKey(s.o.schema(), "repair"))
@@ -70,7 +70,7 @@ func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong []reads.Damage, err
 	woken := map[string]bool{}
 	for _, d := range wrong {
 		switch {
-		case d.State == "payload": // there is one such finding
+		case d.State == "payload": // Check makes at most one finding about payloads
 			steps = append(steps, s.step("payloads"))
 		case d.State != "group":
 			lacks := map[string]int64{d.State: d.Lacks}

@@ -75,14 +75,14 @@ func wrapClaim(queue string, err error) error {
 // claimer is the connection of a claim, with what the claim must know about it.
 type claimer struct {
 	conn
-	// inTx: conn is the caller's transaction. Grouped jobs have been admitted outside of
-	// it, and it leaves no marks, since it may be rolled back.
+	// inTx: conn is the caller's transaction. Grouped jobs have been admitted before, in
+	// another transaction. The claim sets no marks, since the caller may roll it back.
 	inTx bool
-	// due, if not nil, is set to what the clock has made due.
+	// due, if not nil, receives what the clock has made due: leases that have ended, ticks, new queues.
 	due *clockDue
 }
 
-// clockSteps ask for what the clock has made due, if the claim is to know it.
+// clockSteps read into c.due what the clock has made due; there are none if c.due is nil.
 func (c claimer) clockSteps(s *Store) []step {
 	if c.due == nil {
 		return nil
@@ -90,8 +90,8 @@ func (c claimer) clockSteps(s *Store) []step {
 	return []step{s.clockStep(c.due)}
 }
 
-// claimUnderSettings prepares a claim for the settings of the queue that this process knows, and
-// repeats it when they turn out to have changed.
+// claimUnderSettings claims by the queue's settings as this process knows them, and claims again
+// if the database has newer ones.
 func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c claimer) ([]*dibs.RawJob, error) {
 	q, ok := s.queues.get(r.Queue)
 	var err error
@@ -117,8 +117,8 @@ func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c c
 	return nil, settings.Overtaken("settings", rounds)
 }
 
-// claimInLanes claims under the settings q; current is false when the database has other
-// settings, or another claim has the turn.
+// claimInLanes claims by the settings q. current is false if the database has other settings,
+// or if another claim has the queue's turn.
 func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
 	if q.limited() || q.grouped {
 		if r.N, r.Ahead = r.N-r.Ahead, 0; r.N == 0 {
@@ -136,7 +136,7 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 			return nil, true, err
 		}
 	}
-	if q.Order == dibs.LIFO || q.grouped { // grouped jobs are put back below marks
+	if q.Order == dibs.LIFO || q.grouped { // marks would pass the places to which grouped jobs are put back
 		jobs, current, err = s.claimUnmarked(ctx, q, r, c)
 	} else {
 		jobs, current, err = s.claimFromMarks(ctx, q, r, c, lanes.marks(r.Kinds))
@@ -147,7 +147,7 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 	if len(jobs) > 0 {
 		lanes.claimedSinceLearned.Store(true)
 		s.bell.Fruitful(q.Name)
-		if s.o.Pooler { // without LISTEN, look again soon: where jobs came, more may come
+		if s.o.Pooler { // no LISTEN behind a pooler: claim again soon, as more jobs may have come with these
 			s.bell.WakeAfter(q.Name, reclaimPause)
 		}
 	}
@@ -155,8 +155,8 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 	return jobs, current, err
 }
 
-// claimUnmarked claims from a queue without marks. A claim for some kinds reads past all due jobs of others there, so
-// one that has found nothing is followed by a pause, in which only the clock is looked at.
+// claimUnmarked claims from a queue without marks. A claim for some kinds reads past all due jobs of other kinds
+// there. So one that has found nothing is followed by a pause, in which claims only look at the clock.
 func (s *Store) claimUnmarked(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
 	began := time.Now()
 	if r.Again && !c.inTx {
@@ -178,14 +178,14 @@ func (s *Store) claimUnmarked(ctx context.Context, q queueRow, r dibs.ClaimReque
 	return got.jobs, got.upToDate, err
 }
 
-// claimFromMarks claims, in each lane from its mark on if it has one.
+// claimFromMarks claims in each lane from its mark on, or from the lane's start if it has no mark.
 func (s *Store) claimFromMarks(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, m *marks) (jobs []*dibs.RawJob, current bool, err error) {
 	for {
 		if err := s.moveMarks(ctx, q, r.Kinds, m); err != nil {
 			return nil, false, err
 		}
 		at, late := m.startPlaces()
-		if c.inTx && len(late) > 0 { // the caller's own transaction may be among them, with jobs below the marks
+		if c.inTx && len(late) > 0 { // the caller's transaction may itself be passed over, and have enqueued jobs below the marks
 			at, late = nil, nil
 		}
 		got, err := s.claimStatement(ctx, q, r, c, at, late)
@@ -213,11 +213,11 @@ func (s *Store) claimFromMarks(ctx context.Context, q queueRow, r dibs.ClaimRequ
 type claimResult struct {
 	jobs      []*dibs.RawJob
 	upToDate  bool // the queue's settings are the ones that the claim was prepared for
-	lateEnded bool // a transaction that marks have passed over has ended, so nothing was claimed
+	lateEnded bool // a transaction that the marks had passed over has ended; then the claim takes nothing
 	pages     int  // how many pages of the ready index the claim has read
 }
 
-// claimStatement claims, in each lane from its mark in at on; late are the transactions that the marks have passed over.
+// claimStatement claims in each lane from its mark in at; late lists the transactions that the marks have passed over.
 func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, at map[int16]mark, late []uint64) (got claimResult, err error) {
 	var steps []step
 	var turn string
@@ -237,9 +237,9 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 		return claimResult{}, err
 	}
 	got.upToDate = row.n > 0
-	got.lateEnded = got.lateEnded && got.upToDate // it may be of a transaction that was repeated
+	got.lateEnded = got.lateEnded && got.upToDate // a transaction that was repeated may have set it
 	switch lanes := s.queues.lanesOf(q.Name); {
-	case turn == "busy" && len(got.jobs) < r.N: // the process in its turn may free more places than it fills
+	case turn == "busy" && len(got.jobs) < r.N: // another process has the turn, and may free more places than it fills
 		s.bell.WakeAfter(q.Name, lanes.waitForTurn())
 	case got.upToDate:
 		lanes.turnsMissed.Store(0)
@@ -250,12 +250,12 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 
 // paced is what rates let a claim do.
 type paced struct {
-	free int           // so many jobs may start by the queue's rate
-	held time.Duration // jobs are held up for so long, if that is known
+	free int           // how many jobs may start by the queue's rate
+	held time.Duration // how long jobs are held up; 0: not known
 }
 
-// underRates is a claim from a queue that may have rates. A step before it reckons what they let start, and one after it
-// counts what has started.
+// underRates surrounds a claim from a queue that may have rates: the step before it computes how many jobs may start,
+// and the step after it counts the jobs that have started.
 func (s *Store) underRates(q queueRow, token dibs.Token, claim step, p *paced) []step {
 	p.free = math.MaxInt
 	if q.Rate.N == 0 && !q.groupRates {
@@ -269,8 +269,9 @@ func (s *Store) underRates(q queueRow, token dibs.Token, claim step, p *paced) [
 	return []step{s.step("rate_free", q.Name, b.Step, b.Slack).into(reads.Number(&p.free)), claim, spent}
 }
 
-// ringAfter has a queue claimed from again when its rates let jobs start of which this claim
-// got too few. If the queue's rate cut the claim short, jobs may start by now.
+// ringAfter plans the next claim for the time at which rates let more jobs start, if this
+// claim got fewer than wanted. If the queue's own rate cut the claim short, more jobs may
+// start already.
 func (s *Store) ringAfter(queue string, p paced, got, wanted int) {
 	if got < wanted && (p.held > 0 || got >= p.free) {
 		s.bell.WakeHeld(queue, p.held)
@@ -288,8 +289,9 @@ func (s *Store) claimText(q queueRow) string {
 	return s.sql.plain("claim")
 }
 
-// countRunning shuts out claims that began before a limit or a rate was set, and moves the jobs
-// that ran when a limit was set to gate 3, where claims count them fast. It locks them, so it has a transaction of its own.
+// countRunning prepares a queue for a new limit or rate. It takes the claims' turn, so claims that began before the
+// change claim nothing more, and moves the jobs that already run to gate 3, where claims count them fast. It locks
+// these jobs, so it has a transaction of its own.
 func (s *Store) countRunning(ctx context.Context, q queueRow) error {
 	if q.counted {
 		return nil
@@ -327,8 +329,8 @@ type claimedRow struct {
 	cancel                         pgtype.Bool
 }
 
-// claims has the jobs that a step claims appended to jobs: a row has none if nothing was due. Its first columns are
-// scanned into before.
+// claims appends to jobs what a step claims. A row without a job means that none was due. The step's first columns
+// are scanned into before.
 func (c *claimedRow) claims(st step, jobs *[]*dibs.RawJob, before ...any) step {
 	to := slices.Concat(before, []any{
 		&c.id, &c.kind, &c.payload, &c.metadata, &c.priority, &c.runAt, &c.attempt, &c.excused, &c.maxAttempts,

@@ -26,8 +26,8 @@ type conn interface {
 	run(ctx context.Context, steps ...step) error
 }
 
-// step is one statement. If they are not nil, begin is called each time before it is
-// sent (a transaction may be repeated), and row for each row that it returns.
+// step is one statement. begin, if not nil, is called each time before the statement is sent
+// (a transaction may be repeated), and row for each row that it returns.
 type step struct {
 	sql   string
 	args  []any
@@ -41,7 +41,7 @@ func (st step) into(to ...any) step {
 	return st
 }
 
-// collect has the rows of a step collected, whose values go where columns says.
+// collect appends the rows of a step to a list; columns says into which fields of an element a row's values go.
 func collect[T any](st step, to *[]T, columns func(*T) []any) step {
 	st.begin, st.row = reads.Collect(to, columns)
 	return st
@@ -50,7 +50,7 @@ func collect[T any](st step, to *[]T, columns func(*T) []any) step {
 // column collects the values of a step that has one column.
 func column[T any](st step, to *[]T) step { return collect(st, to, reads.One) }
 
-// among has the values of a step that has one column made keys of a map.
+// among puts the values of a step with one column into a map, as keys.
 func among[T comparable](st step, to map[T]bool) step {
 	var one T
 	st.begin = func() { clear(to) }
@@ -62,7 +62,7 @@ func among[T comparable](st step, to map[T]bool) step {
 	return st
 }
 
-// read passes on the rows of a step.
+// read passes the rows of a step to its function row.
 func (st step) read(next func() bool, scan reads.Scan) error {
 	for next() {
 		if st.row == nil {
@@ -84,7 +84,7 @@ type batcher interface {
 type pgxConn struct {
 	batcher
 	// plain: the connection does not ask the server for the types of parameters, so
-	// they go as text.
+	// parameters are sent as text.
 	plain bool
 }
 
@@ -195,8 +195,8 @@ func plainText(v reflect.Value) string {
 
 var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// poolConn is a pool's conn that repeats a transaction that failed only because of concurrent
-// transactions, and explains errors: see explain.
+// poolConn runs steps on a pool. It repeats a transaction that failed only because of
+// concurrent transactions, and explains errors: see explain.
 type poolConn struct {
 	conn
 	s *Store
@@ -217,9 +217,9 @@ func (c poolConn) run(ctx context.Context, steps ...step) error {
 // unanswered is how long a call without an answer has lasted if its connection may have fallen silent.
 const unanswered = 500 * time.Millisecond
 
-// dropIdle closes the idle connections of the store's pools after a call that got no answer. If its wire has fallen
-// silent, as after a failover or where something between has forgotten it, so have theirs, and each of them would cost
-// a call that waits in vain.
+// dropIdle closes the idle connections of the store's pools after a call that got no answer. After a failover, or
+// where a firewall has forgotten the connections, all of them are silent, and each would cost another call that waits
+// in vain.
 func (s *Store) dropIdle() {
 	for _, p := range []*pgxpool.Pool{s.pool, s.sidePool} {
 		if p.Stat().IdleConns() > 0 {
@@ -228,8 +228,9 @@ func (s *Store) dropIdle() {
 	}
 }
 
-// explain turns a denied permission into a DeniedError, and a call that Close has broken
-// off into ErrClosed. A server without free connections starts the saving of them.
+// explain turns a denied permission into a DeniedError, and the error of a call that Close
+// has broken off into ErrClosed. If the server has no free connection, the store begins to
+// save connections (slots).
 func (s *Store) explain(ctx context.Context, err error) error {
 	if hasCode(err, "42501") { // insufficient_privilege
 		return s.denied(ctx, err)
@@ -243,8 +244,8 @@ func (s *Store) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// readCommitted is a pool's conn that names the isolation level of its transactions, as
-// connections may have another default. Begin and commit go in the steps' round trip.
+// readCommitted runs steps on a pool in a READ COMMITTED transaction, since connections may
+// have another default. Begin and commit go in the steps' round trip.
 type readCommitted struct{ *pgxpool.Pool }
 
 func (c readCommitted) run(ctx context.Context, steps ...step) error {
@@ -261,7 +262,8 @@ func (c readCommitted) run(ctx context.Context, steps ...step) error {
 	return err
 }
 
-// preceded is a conn that runs some steps before others, in the same round trip: each time, or only once.
+// preceded is a conn that runs some steps before others, in the same round trip: before each run, or only before the
+// first.
 type preceded struct {
 	conn
 	by   []step
@@ -276,7 +278,7 @@ func (p *preceded) run(ctx context.Context, steps ...step) error {
 	return p.conn.run(ctx, steps...)
 }
 
-// planningConn sets the planner up in each transaction, for connections that Open has not set up.
+// planningConn sets up the planner in each transaction, for connections that the caller has opened.
 type planningConn struct{ conn }
 
 func (c planningConn) run(ctx context.Context, steps ...step) error {

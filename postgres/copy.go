@@ -96,7 +96,7 @@ func (s *Store) countCopied(ctx context.Context, r *copiedJobs, c conn) error {
 type copied struct {
 	rows []checks.Row // jobs whose rows have not been made
 	ids  []int64
-	row  func(to []byte, r *checks.Row, id int64) []byte // appends the row of a job, or nothing
+	row  func(to []byte, r *checks.Row, id int64) []byte // appends the row of a job, or nothing if the job has none
 
 	unread []byte // bytes of the buffer that have not been read
 	buffer []byte // one row
@@ -139,8 +139,8 @@ func (s *Store) copyPayload(to []byte, r *checks.Row, id int64) []byte {
 	return appendText(to, r.Metadata)
 }
 
-// copiedJobs makes the rows of jobs. It decides for each job what enqueue.sql decides, and
-// counts the jobs.
+// copiedJobs makes the rows of jobs. It decides for each job what enqueue.sql decides in SQL,
+// and counts the jobs.
 type copiedJobs struct {
 	s      *Store
 	now    time.Time // time of the database's clock

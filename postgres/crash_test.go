@@ -69,7 +69,7 @@ func killUnderLoad(t *testing.T, server *pgtest.Server, dir string, r *rand.Rand
 	if err != nil {
 		t.Fatal(err)
 	}
-	const least = 10 * crashClients // answers, so that there is something to lose
+	const least = 10 * crashClients // the kill waits for this many answers, so that there is something to lose
 	answers, ended := make(chan struct{}, least), make(chan error, crashClients)
 	for i := range crashClients {
 		c := crash.Client{

@@ -38,10 +38,10 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error 
 		return err
 	}
 	s.queues.drop(name)
-	return s.addNewQueues(ctx, name) // an enqueue may have committed just after the deletion had looked
+	return s.addNewQueues(ctx, name) // an enqueue may have committed just after the deletion had looked for jobs
 }
 
-// tryDeleteQueue adds to uses what else needs the queue, and deletes it if nothing does, unless it is to keep it.
+// tryDeleteQueue adds to uses what else needs the queue. It deletes the queue if nothing does and keep is false.
 func (s *Store) tryDeleteQueue(ctx context.Context, name string, ended, keep bool, uses *checks.QueueUses) (deleted bool, err error) {
 	var tried []bool
 	try := collect(s.step("delete_queue", name, ended, keep), &tried, func(deleted *bool) []any { return append([]any{deleted}, reads.Uses(uses)...) })

@@ -72,7 +72,7 @@ func TestJobsOfAnOpenTransactionAreFoundThoughTheirQueueWasDeleted(t *testing.T)
 	}
 }
 
-// The counts of a queue that was deleted leave nothing.
+// Nothing is left of the counts of a queue that was deleted.
 func TestCountsOfADeletedQueueAreDropped(t *testing.T) {
 	s := footprintStore(t)
 	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k"}}); err != nil {

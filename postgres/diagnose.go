@@ -17,7 +17,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/reads"
 )
 
-// lookBriefly keeps a look from changing anything, and from lasting or waiting for long.
+// lookBriefly makes a transaction read-only, and limits how long it lasts and waits for locks.
 var lookBriefly = qualify.Text(`select set_config('transaction_read_only', 'on', true), set_config('statement_timeout', '5s', true), set_config('lock_timeout', '1s', true)`)
 
 // Diagnose looks for what keeps jobs from running well: jobs that die or lose their leases, upkeep
@@ -113,7 +113,8 @@ func lookAt(looks []look, facts func(look) ([]diagnosis.Fact, error), maySkip fu
 	return r, nil
 }
 
-// nameTurns says what the locks are for by which processes take turns, and leaves out those of others. N is the key.
+// nameTurns says of each lock by which processes take turns what it is for. N holds the lock's key. Locks of other
+// programs are left out.
 func (s *Store) nameTurns(ctx context.Context, r *diagnosis.Report) {
 	if !slices.ContainsFunc(r.Facts, func(f diagnosis.Fact) bool { return f.Name == "turn" }) {
 		return
@@ -128,7 +129,7 @@ func (s *Store) nameTurns(ctx context.Context, r *diagnosis.Report) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	queues, _ := s.Queues(ctx) // if somebody has locked them, that is said already
+	queues, _ := s.Queues(ctx) // an error is ignored: if another transaction has locked the queues, another fact says so
 	for _, q := range queues {
 		add("the groups of queue "+q.Name, "admit", q.Name)
 	}
@@ -156,7 +157,8 @@ func (s *statements) facts(ctx context.Context, c conn, l look) ([]diagnosis.Fac
 	if l.statement != "diagnose" { // statements about the catalogs have no plans to keep
 		limits = append(limits, step{sql: planFreely})
 	}
-	// They come first and apart: the server waits for locks already when it parses a statement.
+	// The limits are sent first, in a round trip of their own: the server waits for a table's lock already when it
+	// parses a statement.
 	if err := c.run(ctx, limits...); err != nil {
 		return nil, err
 	}
@@ -176,8 +178,8 @@ func (s *statements) facts(ctx context.Context, c conn, l look) ([]diagnosis.Fac
 // madeByMigrations are the objects that the migrations have made.
 type madeByMigrations struct {
 	version          int
-	kinds, names     []string // of objects
-	tables, settings []string // a setting of a table each
+	kinds, names     []string // the objects that the migrations have made
+	tables, settings []string // a table, and a setting that it has, each at the same place
 }
 
 var (

@@ -19,8 +19,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// patient is a store that reports at once what Diagnose reports after a time, and as soon as there is
-// any of it what it reports from a limit on.
+// patient is a store whose Diagnose has no thresholds: it reports at once what usually must have
+// lasted for a time, and reports the first of what usually must exceed a limit.
 func patient(t *testing.T, address string) *Store {
 	t.Helper()
 	if err := Migrate(t.Context(), address, Options{}); err != nil {
@@ -85,13 +85,13 @@ func runAside(t *testing.T, c *pgx.Conn, statement string) {
 		defer close(ended)
 		_, _ = c.Exec(t.Context(), statement)
 	}()
-	t.Cleanup(func() { <-ended }) // before the connection is closed
+	t.Cleanup(func() { <-ended }) // the statement ends before its connection is closed
 }
 
 // A database in which nothing is wrong has no facts, and every part was looked at.
 func TestDiagnoseReportsNothingOfAHealthyDatabase(t *testing.T) {
 	t.Parallel()
-	server := pgtest.NewServer(t) // the others of the shared one may be unwell
+	server := pgtest.NewServer(t) // in other databases of the shared server something may be wrong
 	if err := Migrate(t.Context(), server.URL(), Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestDiagnoseFindsLongTransactions(t *testing.T) {
 	}
 }
 
-// Every role may hold the locks by which workers take turns: Diagnose names who does for long.
+// Every role can hold the locks by which workers take turns. Diagnose names a process that holds one for long.
 func TestDiagnoseFindsWhoKeepsATurn(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
@@ -174,7 +174,7 @@ func TestDiagnoseFindsWhoHoldsRows(t *testing.T) {
 	}
 	run(t, one, "begin", "select from dibs.schedule for share")
 	expectFact(t, s, "schedule_lock", by("nightly", one))
-	run(t, other, "begin", "select from dibs.schedule for share") // a row's number stands for both of them now
+	run(t, other, "begin", "select from dibs.schedule for share") // two transactions share the row lock now, so the row has the number of a multixact
 	expectFact(t, s, "row_lock", by("schedule", one))
 	expectFact(t, s, "row_lock", by("schedule", other))
 	run(t, other, "rollback", "begin", "select from dibs.turn for update")
@@ -298,7 +298,7 @@ func TestDiagnoseSkipsWhatTheRoleMayNotSee(t *testing.T) {
 	}
 }
 
-// On a server of its own: what concerns all databases of a server.
+// Diagnose reports what concerns all databases of a server; the test has a server of its own.
 func TestDiagnoseFindsWhatHoldsUpAServer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -314,7 +314,7 @@ func TestDiagnoseFindsWhatHoldsUpAServer(t *testing.T) {
 		connected(t, server.URL())
 	}
 	expectFact(t, s, "connections", func(f diagnosis.Fact) bool { return f.N >= 14 && f.Of == 17 })
-	for len(found(t, s, "archiver")) == 0 { // its first try
+	for len(found(t, s, "archiver")) == 0 { // wait for the archiver's first try
 		if _, err := c.Exec(t.Context(), "select pg_stat_clear_snapshot()"); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, erro
 
 // dueQueues looks for due jobs where claims would: in each lane, from its mark on.
 func (s *Store) dueQueues(ctx context.Context, queues, kindsAsked []string, c claimer) (due []string, err error) {
-	var ask, names []string // ask has a name for each range
+	var ask, names []string // ask names the queue of each range
 	var ranges laneRanges
 	var known []string
 	for _, name := range queues {

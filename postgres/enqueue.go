@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/settings"
 )
 
-// enqueueAndWake is Enqueue within the middleware.
+// enqueueAndWake is what Enqueue does inside of its middleware.
 func (s *Store) enqueueAndWake(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	out, queues, err := s.enqueueAlone(ctx, jobs)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 	keyed := slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" })
 	if len(jobs) < copyFrom && !keyed {
 		out, _, err = s.enqueue(ctx, jobs, nil)
-		return out, nil, err // insertAndWake has woken the workers of the queues
+		return out, nil, err // no queues to wake: insertAndWake has done that
 	}
 	inTransaction := func(c conn) error {
 		if keyed {
@@ -66,7 +66,7 @@ func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit 
 	const rounds = 10
 	for range rounds {
 		b, err := s.newBatch(ctx, slices.Clone(rows), fit)
-		if errors.Is(err, settings.ErrStale) { // a queue was forgotten just after it was found
+		if errors.Is(err, settings.ErrStale) { // another goroutine forgot the queue just after it was found
 			continue
 		}
 		if err != nil {
@@ -82,7 +82,7 @@ func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit 
 		if !errors.Is(err, settings.ErrStale) {
 			return nil, nil, wrap("enqueue", err)
 		}
-		var stale []string // settings that this process has not read anew since
+		var stale []string // queues whose settings this process has not read again since
 		for i, name := range b.queues {
 			if q, ok := s.queues.get(name); !ok || q.version == b.versions[i] {
 				stale = append(stale, name)
@@ -105,8 +105,8 @@ type batch struct {
 	versions []int64
 }
 
-// newBatch makes queues that do not exist, and records the versions of the settings that it
-// has used.
+// newBatch makes the batch of some jobs. It makes the queues that do not exist yet, and notes
+// the version of each queue's settings.
 func (s *Store) newBatch(ctx context.Context, rows []checks.Row, fit bool) (b batch, err error) {
 	b.rows = rows
 	var grouped []bool
@@ -123,7 +123,7 @@ func (s *Store) newBatch(ctx context.Context, rows []checks.Row, fit bool) (b ba
 	}
 	for _, name := range b.queues {
 		q, ok := known[name]
-		if !ok || !q.grouped { // addQueues may have made it or marked it as grouped
+		if !ok || !q.grouped { // addQueues may have made the queue, or marked it as grouped
 			if q, ok = s.queues.get(name); !ok {
 				return b, settings.ErrStale
 			}
@@ -177,8 +177,8 @@ func (s *Store) insert(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, e
 	return s.insertAndWake(ctx, b)
 }
 
-// insertAndWake inserts in a transaction of its own, which also tells other processes, if it is
-// time to and no other enqueue is just doing so.
+// insertAndWake inserts in a transaction of its own. The transaction also notifies other
+// processes, unless the last enqueue that did so was just before, or another is doing so now.
 func (s *Store) insertAndWake(ctx context.Context, b batch) ([]dibs.Enqueued, error) {
 	told := false
 	var tell []step

@@ -27,7 +27,7 @@ func wrap(op string, err error) error {
 		return err
 	}
 	err = inOneSentence(err)
-	// A server to which no connection was made in time is unavailable, though the caller may have more time.
+	// If no connection was made in time, the server is unavailable, even if the caller's own time is not over.
 	late := errors.Is(err, context.DeadlineExceeded) && !errors.As(err, new(*pgconn.ConnectError))
 	if late || errors.Is(err, context.Canceled) || errors.Is(err, dibs.ErrSchema) {
 		return checks.Failed(op, err)

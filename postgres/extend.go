@@ -26,14 +26,14 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	return out, gaveUp(ctx, "extend", err)
 }
 
-// extendAlone extends checked leases. For a while it tries again rows that are locked.
+// extendAlone extends checked leases. It tries rows that are locked again for a while.
 func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended, err error) {
 	leases, d := e.leases, e.d
 	left := make(map[int64]dibs.Lease, len(leases))
 	for _, l := range leases {
 		left[l.ID] = l
 	}
-	// A row may be locked for a moment by another call on it.
+	// Another call on the same job may lock its row for a moment.
 	patience := min(d/4, time.Second)
 	for pause := 5 * time.Millisecond; ; pause *= 2 {
 		if err := s.extendLeft(ctx, left, d, &out); err != nil {
@@ -56,12 +56,12 @@ func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended
 	return out, nil
 }
 
-// extendLeft extends the leases in left, and removes from left all but those of locked
-// rows: the extended, the lost, and those that a transaction is finishing.
+// extendLeft extends the leases in left. It removes from left those that were extended, those
+// that are lost, and those whose jobs a transaction is finishing; leases on locked rows stay.
 func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Lease, d time.Duration, out *dibs.Extended) error {
 	ids := slices.Sorted(maps.Keys(left))
 	tokens := make([][16]byte, len(ids))
-	var progress []*string // nil unless there is any
+	var progress []*string // stays nil if no lease has a progress
 	for i, id := range ids {
 		tokens[i] = left[id].Token
 		if p := left[id].Progress; p != nil {
@@ -74,11 +74,11 @@ func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Lease, d tim
 	}
 	type extended struct {
 		id           int64
-		cancel, over bool // it is to be cancelled; it has run longer than its queue allows
+		cancel, over bool // cancel: somebody asked to cancel the job; over: the attempt has run longer than its queue allows
 	}
 	var done []extended
 	extend := collect(s.step("extend", ids, tokens, d.Microseconds(), progress), &done, func(e *extended) []any { return []any{&e.id, &e.cancel, &e.over} })
-	if err := s.upkeep.run(ctx, extend); err != nil { // not by db: an Extend must not wait for the pool, whose connections transactions may have used up
+	if err := s.upkeep.run(ctx, extend); err != nil { // by upkeep's connections: transactions may have used up the pool, and an Extend must not wait for them
 		return wrap("extend", err)
 	}
 	for _, e := range done {

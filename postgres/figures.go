@@ -28,7 +28,7 @@ func (s *Store) Figures(report func(name string, value float64)) {
 	report("marks_passed_over_transactions", float64(passedOver))
 }
 
-// marked counts the queues that have marks, and the transactions that these have passed over.
+// marked counts the queues whose claims use marks, and the transactions that these marks have passed over.
 func (c *queueCache) marked() (queues, passedOver int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,9 +14,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// How long a Finish waits for a locked row or another lock: first all outcomes in one batch,
-// then each by itself, last those that remain, except for jobs that another transaction is
-// finishing.
+// A Finish waits for a locked row or another lock three times: first with all outcomes in one
+// batch, then with each alone, last with those that remain. It does not wait for jobs that
+// another transaction is finishing.
 const (
 	batchLockWait = 250 * time.Millisecond
 	rowLockWait   = 5 * time.Millisecond
@@ -28,11 +28,11 @@ var lockTimeout = qualify.Text("select set_config('lock_timeout', $1, true)")
 // finisher says on which connection outcomes are written, and how.
 type finisher struct {
 	conn
-	lockWait  time.Duration // how long each statement waits for a lock; 0: as the connection is set
+	lockWait  time.Duration // how long each statement waits for a lock; 0: as the connection's own setting says
 	ownTokens [][16]byte    // tokens of claims made in this transaction: while it is open their leases do not end
 }
 
-// steps puts a statement before list that limits how long the others wait for a lock.
+// steps puts before list a statement that limits how long those in list wait for a lock.
 func (f finisher) steps(list ...step) []step {
 	if f.lockWait == 0 {
 		return list
@@ -53,10 +53,11 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return gaveUp(ctx, "finish", err)
 }
 
-// finishAlone writes checked outcomes. If a job's row is locked, as by a handler that left
-// its transaction open, it writes the outcomes one by one without that job. Then it waits
-// longer for rows that only short statements lock, which take long on a busy machine: a claim
-// may lock a row before it sees that the job is claimed, and a table is locked while it grows.
+// finishAlone writes checked outcomes. If another transaction holds a job's row, as a handler
+// does that left its transaction open, it writes the other outcomes one by one. Then it waits
+// longer for the rows that remain. Short statements lock rows too, and take long on a busy
+// machine: a claim may lock a row before it sees that the job is claimed, and a table is
+// locked while it grows.
 func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error {
 	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: batchLockWait})
 	if !isLocked(err) {
@@ -107,7 +108,7 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, f finisher)
 	if err != nil || len(lost) == 0 {
 		return wrap("finish", err)
 	}
-	// While a lease is being extended, a finish may see its old end: recheck.sql finds those that are good after all.
+	// A finish beside an extension may have seen the lease's old end: recheck.sql finds the leases that still hold.
 	good := map[int64]bool{}
 	if err := f.run(ctx, f.steps(among(s.step("recheck", each(lost, idOf), each(lost, tokenOf)), good))...); err != nil {
 		return &dibs.FinishError{Err: wrap("finish", err), Unwritten: idsOf(lost)}
@@ -145,7 +146,7 @@ func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, f finisher) 
 	if err := f.run(ctx, f.steps(steps...)...); err != nil {
 		return nil, err
 	}
-	ids, queues := make(map[int64]bool, len(outcomes)), map[string]bool{} // queues: true if a group's place became free
+	ids, queues := make(map[int64]bool, len(outcomes)), map[string]bool{} // queues[name] is true if a place in a group became free there
 	for _, w := range append(ended, given...) {
 		queues[w.queue] = queues[w.queue] || w.freed
 		for text := range strings.SplitSeq(strings.Trim(w.ids, "{}"), ",") {
@@ -168,13 +169,13 @@ func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, f finisher) 
 // written is a row of complete.sql or retry.sql: jobs whose outcomes are written.
 type written struct {
 	queue string
-	freed bool   // they have left places of groups
+	freed bool   // some of them left a place in their group
 	ids   string // as text, which every driver can read
 }
 
 func (w *written) columns() []any { return []any{&w.queue, &w.freed, &w.ids} }
 
-// parted are the outcomes that are as asked, and the others.
+// parted splits outcomes into those for which as is true, and the others.
 func parted(outcomes []dibs.Outcome, as func(dibs.Outcome) bool) (are, others []dibs.Outcome) {
 	are = make([]dibs.Outcome, 0, len(outcomes))
 	for _, o := range outcomes {
@@ -187,7 +188,7 @@ func parted(outcomes []dibs.Outcome, as func(dibs.Outcome) bool) (are, others []
 	return are, others
 }
 
-// each is a parameter of a statement, with a value for each outcome.
+// each makes a statement's parameter: an array with one value for each outcome.
 func each[T any](outcomes []dibs.Outcome, value func(*dibs.Outcome) T) []T {
 	all := make([]T, len(outcomes))
 	for i := range outcomes {
@@ -224,7 +225,7 @@ func delayOf(o *dibs.Outcome) *int64 {
 	return new(o.Delay.Microseconds())
 }
 
-// orNone turns a list of only nil into nil: most jobs have no result and no error.
+// orNone returns nil for a list that holds only nils: most jobs have no result and no error.
 func orNone(list []*string) []*string {
 	if slices.ContainsFunc(list, func(s *string) bool { return s != nil }) {
 		return list

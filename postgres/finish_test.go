@@ -10,8 +10,9 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// A worker that stood still for a while writes its outcomes: a transaction holds one job,
-// and other workers have the others by now. It learns of both, and can write the first again.
+// A worker that was suspended for a while writes its outcomes. Meanwhile a transaction has
+// locked one job, and other workers have claimed the others. The worker learns of both, and
+// can write the first outcome later.
 func TestAStaleOutcomeBesideALockedOneIsReported(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("", "", "", "")

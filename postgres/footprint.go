@@ -76,8 +76,8 @@ func (s *Store) connOn(t pgx.Tx) conn {
 	return c
 }
 
-// within returns a store like s that does everything in the transaction t, wakes no
-// worker, and has its own memory, so that s remembers nothing that is rolled back.
+// within returns a store that does everything in the transaction t and wakes no worker. It
+// has its own caches, so that s does not remember what t rolls back.
 func (s *Store) within(t pgx.Tx) *Store {
 	c := s.connOn(t)
 	w := &Store{db: c, upkeep: c, o: s.o, sql: s.sql, wideFrom: s.wideFrom, closed: s.closed}
@@ -88,14 +88,14 @@ func (s *Store) within(t pgx.Tx) *Store {
 	return w
 }
 
-// lockProbe examines a claim in an open transaction, through the upkeep's connections,
-// which are there even if callers have used up the pool.
+// lockProbe examines a claim in an open transaction. It uses the upkeep's connections, which
+// callers cannot use up.
 type lockProbe struct {
 	s     *Store
 	q     queueRow
 	r     dibs.ClaimRequest
 	pid   uint32 // process id of the claim's connection
-	group string // group of one of the claimed jobs, or ""
+	group string // the group of one of the claimed jobs; empty: none has a group
 	// The rows of these queues and jobs are searched for locks.
 	queues []string
 	jobs   []int64
@@ -142,7 +142,7 @@ func (l lockProbe) inWords(kind, name, mode string, key int64) footprint.Lock {
 	return lock
 }
 
-// relationMeans says which statements a lock on a table stops.
+// relationMeans says which statements each mode of a table's lock stops.
 var relationMeans = map[string]string{
 	"ACCESS SHARE":  "stops only DROP, ALTER TABLE",
 	"ROW SHARE":     "stops only DROP, ALTER TABLE",
@@ -159,8 +159,8 @@ func (l lockProbe) advisory(key int64) string {
 	return fmt.Sprintf("advisory lock %d, not of dibs", key)
 }
 
-// strengths are the row locks to try, from the weakest on. The first one that cannot be
-// got (asked) shows which lock is held (held).
+// strengths are the row locks to try, weakest first. The first lock that cannot be got
+// (asked) shows which lock is held (held).
 var strengths = []struct{ asked, held, means string }{
 	{"key share", "FOR UPDATE", "skipped by claims; changes wait"},
 	{"share", "FOR NO KEY UPDATE", "skipped by claims; changes wait"},
@@ -281,7 +281,7 @@ func (l lockProbe) others(ctx context.Context) ([]footprint.Other, error) {
 	return all, nil
 }
 
-// noted is what a call that has nothing to note returns.
+// noted adds an empty note to the error of a call whose result is of no interest.
 func noted[T any](_ T, err error) (note string, e error) { return "", err }
 
 func (l lockProbe) noteOfClaim(n int) string {
@@ -294,11 +294,12 @@ func (l lockProbe) noteOfClaim(n int) string {
 	return "finds no other job due"
 }
 
-// noOther is the note of a call that found no job to try it on.
+// noOther is the note of a call for which no other job was found.
 const noOther = "no other job"
 
-// withAnother calls do with a running job of other workers, or else with one that it
-// claims for that. A running job whose lease has ended is no use, so it takes the latest lease.
+// withAnother calls do with a running job of another worker, or with one that it claims for
+// this if there is none. It takes the job with the latest lease, as a job whose lease has ended
+// cannot be extended or finished.
 func (l lockProbe) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob) error) func(*Store) (string, error) {
 	return func(s *Store) (string, error) {
 		page, err := s.List(ctx, dibs.Filter{Queue: l.q.Name, State: dibs.Running, Limit: 100})
@@ -332,7 +333,7 @@ func (l lockProbe) try(ctx context.Context, do func(*Store) (string, error)) (o 
 	}
 	defer t.Rollback(context.WithoutCancel(ctx))
 	s := l.s.within(t)
-	if _, _, err := s.queue(ctx, l.q.Name); err != nil { // other processes know the settings already
+	if _, _, err := s.queue(ctx, l.q.Name); err != nil { // read the settings before the clock starts: other processes have cached them
 		return o, err
 	}
 	done := make(chan error, 1)
@@ -347,7 +348,7 @@ func (l lockProbe) try(ctx context.Context, do func(*Store) (string, error)) (o 
 		select {
 		case err := <-done:
 			if o.WaitsFor = waits; waits != "" {
-				err = nil // it was cancelled
+				err = nil // it failed because awaited cancelled its statement
 			}
 			return o, err
 		case <-time.After(awaitedEvery):

@@ -85,7 +85,7 @@ func BenchmarkFunctions(b *testing.B) {
 	for _, bb := range []struct {
 		name   string
 		set    func(i int, j *dibs.NewJob)
-		change *strings.Replacer // of the text
+		change *strings.Replacer // changes the text of the jobs
 	}{
 		{"1000", func(int, *dibs.NewJob) {}, strings.NewReplacer()},
 		{"1000 with blanks", func(int, *dibs.NewJob) {}, strings.NewReplacer(`,"`, `, "`, `":`, `": `)},

@@ -74,7 +74,7 @@ func TestThePageAboutTriggersWorks(t *testing.T) {
 	if n := one[int](t, conn, "select count(*) from dibs.job where queue = 'emails'"); n != 10003 {
 		t.Errorf("%d jobs, want 10003", n)
 	}
-	// Whoever may only change the table need not be able to enqueue.
+	// A role that may only change the table needs no right to enqueue.
 	execute(t, conn, "create role only_customers; grant insert on customers to only_customers; set role only_customers; insert into customers (name) values ('Dee')")
 	execute(t, conn, "reset role; drop owned by only_customers; drop role only_customers")
 	consistent(t, s)

@@ -118,7 +118,7 @@ func TestNothingPlantedIsUsedByTheFunctions(t *testing.T) {
 	consistent(t, s)
 }
 
-// What is no job is refused, also if its text is as long as that of a right one, and has as many fields.
+// A value that is no job is refused, even if its text is as long as that of a valid one and has as many fields.
 func TestTheFunctionsRefuseWhatIsNoJob(t *testing.T) {
 	t.Parallel()
 	_, address := migrated(t, postgres.Options{})
@@ -159,7 +159,7 @@ func TestTheFunctionsRefuseWhatIsNoJob(t *testing.T) {
 	}
 }
 
-// An empty name is none, wherever it stands in a batch.
+// An empty name counts as no name, wherever it stands in a batch.
 func TestTheFunctionsTakeNoEmptyName(t *testing.T) {
 	t.Parallel()
 	_, address := migrated(t, postgres.Options{})

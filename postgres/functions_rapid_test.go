@@ -134,7 +134,7 @@ func TestTheFunctionsRefuseInTheSameWords(t *testing.T) {
 	t.Logf("%d batches refused for %d fields", refused, len(fields))
 }
 
-// goodJob is a job that is enqueued, or meets a holder.
+// goodJob is a valid job: it is enqueued, or its key is held.
 func goodJob(t *rapid.T) dibs.NewJob {
 	j := dibs.NewJob{
 		Queue:       pick(t, "queue", "q", "strict", ""),

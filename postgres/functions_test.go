@@ -134,7 +134,7 @@ func (s functionsStore) enqueueIn(jobs []dibs.NewJob, rows rowsOf) ([]dibs.Enque
 	return append(out, list...), nil
 }
 
-// spaced finds a payload with spaces around it, which are no part of a field of a JSON object.
+// spaced finds a payload with spaces around it. A payload in a field of a JSON object does not keep these.
 func spaced(jobs []dibs.NewJob) bool {
 	for i := range jobs {
 		if text, err := payloadOf(&jobs[i]); err == nil && len(bytes.TrimSpace(text)) < len(text) {

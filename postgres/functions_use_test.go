@@ -205,8 +205,8 @@ func consistent(t *testing.T, s *postgres.Store) {
 	}
 }
 
-// Whoever may execute the functions can enqueue in every way, and can do nothing else in the
-// schema. So operations.md says.
+// A role that may execute the functions can enqueue in every way, and do nothing else in the
+// schema, as operations.md says.
 func TestARoleWithOnlyExecuteEnqueues(t *testing.T) {
 	t.Parallel()
 	s, address := migrated(t, postgres.Options{})
@@ -282,7 +282,7 @@ func TestTheFunctionsInTransactions(t *testing.T) {
 				perform dibs.enqueue('q', '6');
 			end
 			$$`)
-		if level != "read committed" { // as with an insert of one's own: the holder cannot be seen
+		if level != "read committed" { // the holder cannot be seen, as with a plain insert
 			execute(t, conn, "savepoint d")
 			code(t, conn, "40001", "select dibs.enqueue('"+level+"', unique_key => 'seen by others')")
 			execute(t, conn, "rollback to d")
@@ -303,7 +303,7 @@ func TestTheFunctionsInTransactions(t *testing.T) {
 			t.Errorf("%s: the jobs %q were enqueued, want 1 3 6", level, got)
 		}
 	}
-	consistent(t, s) // also before a sweep has made all queues
+	consistent(t, s) // the check also passes before a sweep has made all queues
 	if stats, err := s.Stats(t.Context()); err != nil || len(stats) != 4 {
 		t.Errorf("there are statistics of %v, %v; want 4 queues", stats, err)
 	}
@@ -343,7 +343,7 @@ func TestTheFunctionsReadTheClockAfterTheTransactionsNumber(t *testing.T) {
 	}
 }
 
-// Who waits for a queue is woken by the commit, by each of the functions.
+// The commit of each function wakes those who wait for the queue.
 func TestTheFunctionsWakeWhoWaits(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	other := b.openAnother()
@@ -360,7 +360,7 @@ func TestTheFunctionsWakeWhoWaits(t *testing.T) {
 			"select dibs.enqueue('q', unique_key => 'u', if_held => 'replace', run_at => now())",
 			`select dibs.enqueue_many('[{"queue":"many"},{"queue":"q"}]')`,
 		} {
-			for quiet := false; !quiet; { // until what came before has arrived
+			for quiet := false; !quiet; { // wait until earlier notifications have arrived
 				select {
 				case <-wake:
 				case <-time.After(50 * time.Millisecond):

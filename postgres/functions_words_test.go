@@ -198,8 +198,8 @@ true
 {"delay":"106752d"}
 `
 
-// takeRows deletes the jobs of a schema, and returns what they held: of a start in the future the time, if it was given
-// as such, else how long after the enqueueing it was.
+// takeRows deletes the jobs of a schema, and returns what they held. A start in the future is written as a time if
+// absolute is true; otherwise as the time since the enqueueing.
 func takeRows(t *testing.T, pool *pgxpool.Pool, schema string, absolute bool) (rows string) {
 	t.Helper()
 	if err := pool.QueryRow(t.Context(), strings.ReplaceAll(`

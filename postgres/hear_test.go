@@ -48,7 +48,7 @@ func TestForgedNotificationsWakeNobodyOften(t *testing.T) {
 	if claim() != 1 {
 		t.Fatal("the job was not claimed")
 	}
-	b.awaitWakeup(wake) // of the enqueue, or the one that waited
+	b.awaitWakeup(wake) // the wakeup of the enqueue, or of the notification that waited
 	for heard := 0; heard < 5; heard++ {
 		forge("q")
 		b.awaitWakeup(wake)

@@ -190,7 +190,7 @@ func (s *Store) ProbeMarks(queue string) {
 	m.probeAt = time.Time{}
 }
 
-// AddNewQueues is what a store does that hears of a new queue.
+// AddNewQueues does what a store does when it is notified of a new queue.
 func (s *Store) AddNewQueues(ctx context.Context) error { return s.addNewQueues(ctx, wakeups.All) }
 
 // ForgetQueues makes the store read the settings of queues anew.

@@ -61,7 +61,7 @@ type stage struct {
 
 const mostActors = 5
 
-var stages atomic.Int64 // how many have been made
+var stages atomic.Int64 // number of stages made so far
 
 // newStage makes a schema and its stores; damage changes the actors' statements.
 func newStage(tb testing.TB, server string, damage func(name, text string) string) *stage {

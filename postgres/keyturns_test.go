@@ -10,8 +10,9 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// While a transaction that stays open has enqueued a job with a unique key, jobs with that key cannot be enqueued, as
-// nobody knows yet whether they are. That takes no more than one connection from the others, and ends with an error.
+// While an open transaction has enqueued a job with a unique key, no other job with that key can be enqueued, as
+// nobody knows yet whether the key is held. Calls that try use only one connection of the pool, and end with an
+// error.
 func TestAnOpenTransactionHoldsUpItsOwnKeyOnly(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()

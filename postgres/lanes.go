@@ -17,14 +17,14 @@ import (
 // unless a priority is used for the first time. Each process has its own list: a wrong one
 // costs time, never a job.
 type lanes struct {
-	eager bool // given to the marks
+	eager bool // marks of these lanes are always used: for tests
 
 	mu           sync.Mutex
 	known        []int16 // the priorities, ascending
 	learned      time.Time
 	marksByKinds map[string]*marks // marks for each set of kinds asked for
 	ratesLooked  time.Time         // when drop_rates.sql last ran; sweeper.due guards it
-	ratesAfter   string            // the last group that it looked at
+	ratesAfter   string            // the last group that drop_rates.sql looked at
 
 	claimedSinceLearned atomic.Bool  // a claim has found jobs since the lanes were learned
 	turnsMissed         atomic.Int32 // claims in a row that found another's turn
@@ -55,7 +55,7 @@ func (l *lanes) list() []int16 {
 	return slices.Clone(l.known)
 }
 
-// mustLearn reports whether it is time to search the gaps: not while claims find nothing.
+// mustLearn reports whether it is time to search the gaps. While claims find no jobs, it never is.
 func (l *lanes) mustLearn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *lanes) mustLearn() bool {
 	l.learned = time.Now()
 	l.claimedSinceLearned.Store(false)
 	if len(l.known) >= maxLanes {
-		l.known = nil // some may be out of use
+		l.known = nil // learn all lanes anew, as some may no longer be in use
 	}
 	return true
 }
@@ -74,7 +74,7 @@ func (l *lanes) mustLearn() bool {
 func (s *Store) learnLanes(ctx context.Context, q queueRow, l *lanes) error {
 	most := maxLanes
 	if q.Order == dibs.LIFO {
-		most = dibs.MaxPriority + 1 // LIFO needs them all: gaps are read oldest first
+		most = dibs.MaxPriority + 1 // LIFO needs to know every priority, since claims read gaps oldest first
 	}
 	var r laneRanges
 	l.ranges(dibs.FIFO, nil, &r)
@@ -95,7 +95,7 @@ func (s *Store) learnLanes(ctx context.Context, q queueRow, l *lanes) error {
 // transaction that has the turn may stay open.
 func (l *lanes) waitForTurn() time.Duration { return reclaimPause << min(l.turnsMissed.Add(1)-1, 8) }
 
-// marks are the marks of claims for these kinds.
+// marks returns the marks of claims for these kinds.
 func (l *lanes) marks(kinds []string) *marks {
 	key := ""
 	if len(kinds) > 0 {
@@ -131,7 +131,7 @@ const (
 	gap int16 = iota
 	oldestFirst
 	newestFirst
-	returned // only jobs that were put back, in the range below the mark
+	returned // only jobs that were put back to a place below the mark
 )
 
 // laneRanges are ranges of priorities to scan, as parameters of claim.sql and due_queues.sql.

@@ -189,7 +189,8 @@ func TestLocksReadABoundedNumberOfRows(t *testing.T) {
 	}
 }
 
-// However deaths are spread over queues, the newest of each are found by reading few others, and exactly they.
+// However deaths are spread over queues, the newest of each queue are found, and exactly those, by reading few other
+// rows.
 func TestFailuresReadABoundedNumberOfRows(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

@@ -13,7 +13,7 @@ import (
 // Cancel implements dibs.Admin.
 func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
 	done, err := s.change(ctx, "cancel", ids)
-	s.changed(done) // a cancelled job may have made room in its group
+	s.changed(done) // wakes workers: a cancelled job may have left its place in a group
 	for _, j := range done {
 		if j.state == dibs.Running {
 			asked = append(asked, j.id)
@@ -81,7 +81,7 @@ func (j *changedJob) columns(name string) []any {
 	return to
 }
 
-// changed has workers look for the jobs that were put back or moved, and returns their ids.
+// changed wakes workers for jobs that were put back or moved, and returns the jobs' ids.
 func (s *Store) changed(jobs []changedJob) []int64 {
 	queues := map[string]bool{}
 	for _, j := range jobs {
@@ -136,8 +136,8 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 // has locked (Tx.Claim, Tx.Finish).
 const lockedPatience = 5 * time.Second
 
-// change runs one of the operator's statements on a list of ids, and again on those that
-// another transaction had locked. Where the server ends it as it takes too long, it goes on with fewer ids at a time.
+// change runs one of the operator's statements on a list of ids, and repeats it for jobs that another transaction had
+// locked. If the server ends the statement because it takes too long, the next one gets fewer ids.
 func (s *Store) change(ctx context.Context, name string, ids []int64, args ...any) (all []changedJob, err error) {
 	if err := s.ready(ctx, name, checks.IDs(ids)); err != nil || len(ids) == 0 {
 		return nil, err
@@ -179,15 +179,15 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args ...an
 	return all, nil
 }
 
-// smaller is how many rows to try next if a statement for n rows has met the server's statement_timeout.
+// smaller is how many rows to try next if the server's statement_timeout has ended a statement for n rows.
 func smaller(err error, n int) (int, bool) {
 	return max(1, n/4), n > 1 && hasCode(err, "57014")
 }
 
-// locked lists the ids that a statement skipped although it would change them.
+// locked lists the ids that a statement skipped because their rows were locked.
 func (s *Store) locked(ctx context.Context, name string, ids []int64, done []changedJob) (left []int64, err error) {
 	if name == "requeue" || name == "delete" {
-		return nil, nil // another caller has requeued or deleted them
+		return nil, nil // these statements skip only jobs that another caller has requeued or deleted
 	}
 	err = s.db.run(ctx, column(s.step("present", ids, name == "edit"), &left))
 	return slices.DeleteFunc(left, func(id int64) bool {

@@ -36,19 +36,19 @@ type marks struct {
 
 	mu         sync.Mutex
 	places     map[int16]mark            // the mark of each lane; nil: no marks, so claims read everything
-	passedOver map[uint64]map[int16]mark // transactions passed over, with the marks of that time
-	sightings  []sighting                // those with transactions that still run, oldest first
-	settledAt  time.Time                 // jobs enqueued before are visible; the database's clock
+	passedOver map[uint64]map[int16]mark // transactions that the marks have passed over, with the marks of that time
+	sightings  []sighting                // sightings some of whose transactions still run, oldest first
+	settledAt  time.Time                 // all jobs that were enqueued before it are visible; by the database's clock
 	clockAt    time.Time                 // the database's clock at the last sighting
 
 	needed          bool          // claims without marks read much
 	passedOverEnded bool          // a transaction passed over has ended
-	moving          bool          // a claim is moving the marks
+	moving          bool          // a claim is moving the marks now
 	sightDone       chan struct{} // closed once that claim knows which transactions run
 	claimedSince    int           // jobs claimed since the marks were moved
-	muchRead        bool          // a claim has read much since then
-	nextMove        time.Time     // the marks are not moved before
-	probeAt         time.Time     // the next claim after it goes without marks
+	muchRead        bool          // a claim since then has read much
+	nextMove        time.Time     // the marks are not moved before this time
+	probeAt         time.Time     // the first claim after this time goes without marks
 }
 
 // mark is a place in a lane.
@@ -73,17 +73,18 @@ const (
 	// every jobsPerPage jobs that it gets. A page has room for 130 entries or so.
 	fewPages      = 30
 	jobsPerPage   = 10
-	moveAfter     = 1000                   // after so many claimed jobs the marks are moved
-	moveShare     = 4                      // the pause after a move lasts so many times as long as the move
+	moveAfter     = 1000                   // the marks are moved after this many claimed jobs
+	moveShare     = 4                      // the pause after a move lasts this many times as long as the move
 	passOverAfter = 250 * time.Millisecond // transactions that run for longer are passed over
-	maxPassedOver = 1000                   // at most so many transactions are passed over; with more of them marks do not move
+	maxPassedOver = 1000                   // the marks pass over at most this many transactions; if more run for long, the marks do not move
 	maxSightings  = 100
 	probeEvery    = 5 * time.Second        // shortest time between two claims without marks
 	readPage      = 100 * time.Microsecond // about how long reading a page takes, with the rows that its entries name
 	probePage     = 500 * readPage         // a claim without marks comes this much later for each page that the last one read
 )
 
-// startPlaces are where a claim begins in each lane; late are the transactions that must still run.
+// startPlaces returns where a claim begins in each lane. The claim takes nothing unless all transactions in late still
+// run.
 func (m *marks) startPlaces() (at map[int16]mark, late []uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -94,8 +95,9 @@ func (m *marks) startPlaces() (at map[int16]mark, late []uint64) {
 	return m.places, slices.Collect(maps.Keys(m.passedOver))
 }
 
-// holds are the places below which no job waits. ok is false if only a claim can tell: it
-// looks whether the transactions passed over still run, and goes without marks now and then.
+// holds returns the places below which no job waits. ok is false if only a claim can tell
+// that, as some transactions were passed over and may have ended, or as it is time for a
+// claim without marks.
 func (m *marks) holds() (at map[int16]mark, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,8 +133,8 @@ func (m *marks) forget() {
 	m.places, m.passedOver, m.sightings, m.settledAt, m.needed, m.passedOverEnded = nil, nil, nil, time.Time{}, false, false
 }
 
-// beginMove reports whether it is time to move the marks; the caller then does so and calls
-// endMove.
+// beginMove reports whether it is time to move the marks; if so, the caller moves them and
+// calls endMove.
 func (m *marks) beginMove() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -144,8 +146,9 @@ func (m *marks) beginMove() bool {
 	return true
 }
 
-// awaitSight is closed once the claim that is moving the marks knows which transactions run
-// and has brought the marks down if need be. It is nil when no claim does so.
+// awaitSight returns a channel that is closed once the claim that is moving the marks knows
+// which transactions run, and has lowered the marks where necessary. It is nil if no claim is
+// moving them.
 func (m *marks) awaitSight() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +163,7 @@ func (m *marks) endSight() {
 	}
 }
 
-// endMove ends what beginMove began.
+// endMove ends the move that beginMove began.
 func (m *marks) endMove(began time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,13 +175,14 @@ func (m *marks) endMove(began time.Time, err error) {
 	}
 }
 
-// takeSight takes in which transactions run. It returns where to search each lane for a
-// waiting job, nil if no marks can be set, and the transactions whose locks do not count.
+// takeSight records which transactions run. It returns where to search each lane for a
+// waiting job (nil if no marks can be set), and the transactions whose locks are ignored in
+// the search.
 func (m *marks) takeSight(at time.Time, s snapshot, lanes []int16) (from map[int16]mark, late []uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer m.endSight()
-	if at.Before(m.clockAt) { // the clock was put back: new jobs may lie below the marks
+	if at.Before(m.clockAt) { // somebody has set the clock back: new jobs may lie below the marks
 		m.forget()
 		m.needed = true
 	}
@@ -195,9 +199,9 @@ func (m *marks) takeSight(at time.Time, s snapshot, lanes []int16) (from map[int
 		lower(from, low)
 	}
 	if m.places != nil {
-		m.places = from // claims may read more than needed before setPlaces
+		m.places = from // until setPlaces, claims may read more than needed
 	}
-	for _, low := range m.passedOver { // these may have locked jobs that the ended ones have left
+	for _, low := range m.passedOver { // transactions that are still passed over may hold locks on jobs of those that have ended
 		lower(low, from)
 	}
 	now := time.Now()
@@ -213,7 +217,7 @@ func (m *marks) takeSight(at time.Time, s snapshot, lanes []int16) (from map[int
 		}
 	}
 	m.sightings = slices.DeleteFunc(m.sightings, func(old sighting) bool { return !old.clock.After(m.settledAt) })
-	if len(m.sightings) < maxSightings { // the oldest are the first to be settled
+	if len(m.sightings) < maxSightings { // when there are too many, the newest is left out: the oldest settle first
 		m.sightings = append(m.sightings, sighting{clock: at, takenAt: now, running: m.stillRunning(s.xips, s)})
 	}
 	if m.settledAt.IsZero() {
@@ -255,12 +259,12 @@ func (m *marks) passOver(old sighting, s snapshot, low map[int16]mark) {
 	}
 }
 
-// setPlaces sets the mark of each lane in from to its first waiting job, if there is one,
-// but not past settledAt, nor back.
+// setPlaces moves the mark of each lane in from up to the lane's first waiting job, if there
+// is one, but not past settledAt, and never back.
 func (m *marks) setPlaces(from, waiting map[int16]mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if from == nil || m.settledAt.IsZero() { // forgotten since takeSight, with the transactions passed over
+	if from == nil || m.settledAt.IsZero() { // another goroutine has called forget since takeSight
 		return
 	}
 	m.places = map[int16]mark{}

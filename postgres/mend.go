@@ -8,18 +8,19 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Rows that SQL by hand has inserted or changed may break rules that no constraint keeps, as
-// each would cost every statement that writes jobs. Readers bear them (checks.Legible). What
-// would wait for ever is found here, beside the other upkeep: each round looks at mendBatch
-// jobs, so that a process goes through all of them in time.
+// Rows that SQL by hand has inserted or changed may break rules that no constraint checks,
+// since a constraint would cost every statement that writes jobs. Reads tolerate such rows
+// (checks.Legible). Jobs that would wait for ever because of that are repaired here, as a
+// part of the upkeep: each round looks at mendBatch jobs, so that in time a process goes
+// through all of them.
 const (
 	mendBatch   = 500
-	repairPause = time.Minute // from one repair of a process to the next: it reads everything
+	repairPause = time.Minute // shortest time between two repairs by one process, since a repair reads all rows
 )
 
-// mendAll looks at all jobs, and returns how many it has mended.
+// mendAll looks at all jobs, and returns how many it has repaired.
 func (s *Store) mendAll(ctx context.Context) (n int, err error) {
-	const tries = 100 // another process looks at some
+	const tries = 100 // how often it waits for another process that looks at some of the jobs
 	last, mended, stuck, size := new(int64), 0, false, 10*mendBatch
 	for try := 1; ; {
 		busy, err := s.inTurn(ctx, "mend", s.step("mend", *last, size).into(last, &mended, &stuck))
@@ -45,7 +46,7 @@ func (s *Store) mendAll(ctx context.Context) (n int, err error) {
 	}
 }
 
-// mendNext looks at the next jobs, and has everything repaired once something is wrong.
+// mendNext looks at the next jobs, and repairs the whole database once something is wrong.
 func (s *Store) mendNext(ctx context.Context) error {
 	w := &s.sweeper
 	last, mended, stuck, miscounted := new(int64), 0, false, false

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// mergeBelow is the size from which on a call is made by itself, unmerged.
+	// mergeBelow is the number of jobs below which calls are merged.
 	mergeBelow = 100
-	maxMerged  = 1000 // jobs of merged calls, at most
+	maxMerged  = 1000 // most jobs in one merged call
 	mergeSlow  = 20 * time.Millisecond
 	// mergedLockWait is how long merged outcomes wait for a locked row before each call is
 	// made by itself.
 	mergedLockWait = 20 * time.Millisecond
 	giveBackTime   = 10 * time.Second // how long giveBack tries
-	mergeBytes     = 64 << 10         // this much payload counts as one more job: a statement takes 1 GB at most
+	mergeBytes     = 64 << 10         // this many bytes of payload count as one more job: a statement takes 1 GB at most
 )
 
 // merged combines small calls that many goroutines make at once into few statements
@@ -32,10 +32,10 @@ type merged struct {
 	enqueues *combine.Calls[batch, []dibs.Enqueued]
 	finishes *combine.Calls[[]dibs.Outcome, struct{}]
 	extends  *combine.Calls[extension, dibs.Extended]
-	claims   combine.Keyed[claimKey, *combine.Calls[dibs.ClaimRequest, []*dibs.RawJob]] // claims that differ only in the number of jobs
+	claims   combine.Keyed[claimKey, *combine.Calls[dibs.ClaimRequest, []*dibs.RawJob]] // merges claims that differ in nothing but the number of jobs
 }
 
-// claimKey is what claims must have in common to be merged.
+// claimKey holds what must be equal in claims that are merged.
 type claimKey struct {
 	queue, worker string
 	lease         time.Duration
@@ -60,7 +60,7 @@ func merging[Q, A any](s *Store, call string, do func(context.Context, []Q, func
 	return &combine.Calls[Q, A]{Do: do, Alone: alone, Size: size, MaxSize: maxMerged, Slow: mergeSlow, Made: s.observed(call)}
 }
 
-// observed reports the batches of one call to whoever wants to know.
+// observed reports the size of each batch to the function given to ObserveBatches.
 func (s *Store) observed(call string) func(calls int) {
 	return func(calls int) {
 		if f := s.batches.Load(); f != nil && *f != nil {
@@ -70,8 +70,8 @@ func (s *Store) observed(call string) func(calls int) {
 }
 
 // refusedTogether reports whether the server rolled a batch back because of one of its calls,
-// a locked row, or the time that all took together: then each call may be made by itself.
-// After an error of the connection it is not known whether the batch took effect.
+// a locked row, or the time that all calls took together. Then each call may be made by
+// itself. After an error of the connection nobody knows whether the batch took effect.
 func refusedTogether(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && (isLocked(err) || isStopped(err) || sentinelFor(err) == nil)
@@ -102,8 +102,8 @@ func (b batch) size() int {
 	return len(b.rows) + bytes/mergeBytes
 }
 
-// joined makes one batch of several. If they were checked by different settings, one of
-// them is stale, and all are checked again.
+// joined makes one batch of several. If they were checked by different versions of a queue's
+// settings, one version is old, and all are checked again.
 func joined(calls []batch) (all batch) {
 	n := 0
 	for _, b := range calls {
@@ -185,8 +185,8 @@ func (s *Store) finishMerged(ctx context.Context, calls [][]dibs.Outcome, answer
 	}
 }
 
-// distinct returns the places of the calls in two lists: later are the calls that name a job
-// of an earlier call.
+// distinct returns the places of the calls in two lists: later has the calls that name a job
+// of an earlier call, first has the others.
 func distinct[T any](calls [][]T, id func(T) int64) (first, later []int) {
 	named := map[int64]bool{}
 	for i, list := range calls {
@@ -202,7 +202,7 @@ func distinct[T any](calls [][]T, id func(T) int64) (first, later []int) {
 	return first, later
 }
 
-// finishErrorOf is the part of a Finish's error that concerns a call.
+// finishErrorOf is the part of a merged Finish's error that concerns the outcomes of one call.
 func finishErrorOf(list []dibs.Outcome, err error) error {
 	mine := each(list, idOf)
 	var some *dibs.FinishError
@@ -212,7 +212,7 @@ func finishErrorOf(list []dibs.Outcome, err error) error {
 	return err
 }
 
-// both are the elements of a that are in b.
+// both returns the elements that are in both lists.
 func both(a, b []int64) (in []int64) {
 	for _, x := range a {
 		if slices.Contains(b, x) {
@@ -222,8 +222,9 @@ func both(a, b []int64) (in []int64) {
 	return in
 }
 
-// extendMerged extends the leases of several calls. Calls for another time than the first,
-// and those that name a locked row or a job of an earlier call, are made by themselves.
+// extendMerged extends the leases of several calls. Calls that ask for another length than
+// the first call, and those that name a locked row or a job of an earlier call, are made by
+// themselves.
 func (s *Store) extendMerged(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) {
 	d, left, together := calls[0].d, map[int64]dibs.Lease{}, make([]bool, len(calls))
 	named := func(c extension) bool {

@@ -19,8 +19,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/sqlfiles"
 )
 
-// A migration sets search_path to the server's own schema, so that the defaults and indexes
-// that it makes refer to that for good, and puts the path of its session back at the end.
+// A migration sets search_path to pg_catalog, so that the defaults and indexes that it makes
+// refer to the server's own functions for good. At the end it restores the session's path.
 const (
 	ownPath = "select pg_catalog.set_config('dibs_migrate.path', pg_catalog.current_setting('search_path'), true);\n" +
 		"set local search_path = pg_catalog, pg_temp;\n"
@@ -30,8 +30,8 @@ const (
 // migrations lists the migrations in order. In their texts the schema is named dibs.
 var migrations = sync.OnceValue(func() []sqlfiles.Migration { return sqlfiles.Migrations(files) })
 
-// relations are the tables and sequences that migrations make. Open looks for them: a regular expression would take it a
-// millisecond.
+// relations are the tables and sequences that migrations make. Open looks for them by these names: a regular expression
+// would take the server a millisecond.
 func relations(list []sqlfiles.Migration) (names []string) {
 	for _, m := range list {
 		for line := range strings.Lines(m.Text) {
@@ -48,7 +48,7 @@ func relations(list []sqlfiles.Migration) (names []string) {
 	return names
 }
 
-// sqlOf is what makes a migration in a schema. It ends with the insert into the table migration.
+// sqlOf is the SQL of a migration in a schema, and the insert that records it in the table migration.
 func sqlOf(m sqlfiles.Migration, schema string) string {
 	return fmt.Sprintf("%s\n%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n%s\n", ownPath, strings.TrimSpace(inSchema(m.Text, schema)),
 		ident(schema), m.Version, m.Compatible, pathBack)
@@ -128,14 +128,15 @@ func Migrate(ctx context.Context, url string, o Options) error {
 }
 
 const (
-	// boundWaits limits how long a migration waits for a lock, as all that come after it wait
-	// too, but not how long it works, whatever the role's settings.
+	// boundWaits limits how long a migration waits for a lock, since every later statement on
+	// the table waits behind it. How long it works is not limited, whatever the role's
+	// settings.
 	boundWaits = "set local lock_timeout = '1s'; set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0"
 	lockPause  = time.Second // the pause between two attempts
 )
 
 // migrateStep applies the first missing migration, in one transaction. It returns the version
-// before that; it is the newest if none was missing.
+// before it; if no migration was missing, that is the newest.
 func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []sqlfiles.Migration) (version int, err error) {
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Conn().PgConn().Exec(ctx, boundWaits).ReadAll(); err != nil {
@@ -161,9 +162,9 @@ type queryer interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// schemaVersion reads the schema's version, 0 if there is no schema or an empty one, and the
-// version that a program needs to know to use it. It fails with dibs.ErrSchema if some of
-// dibs' tables are missing, or tables of the same names are not dibs'.
+// schemaVersion reads the schema's version (0 if there is no schema or an empty one), and the
+// version that a program must know to use it. It fails with dibs.ErrSchema if some of dibs'
+// tables are missing, or if tables of these names belong to another program.
 func schemaVersion(ctx context.Context, q queryer, schema string, list []sqlfiles.Migration) (version, needs int, err error) {
 	const look = `select
 		array(
@@ -175,7 +176,7 @@ func schemaVersion(ctx context.Context, q queryer, schema string, list []sqlfile
 				join pg_catalog.pg_attribute a on a.attrelid = c.oid
 			where n.nspname = $1::text and c.relname = 'migration' and a.attname = 'compatible_with'
 		)`
-	const once = pgx.QueryExecModeExec // a program asks once: preparing the statement would be a round trip more
+	const once = pgx.QueryExecModeExec // a program asks once, so preparing the statement would only cost a round trip
 	var there []string
 	var ours bool
 	if err := q.QueryRow(ctx, qualify.Text(look), once, schema, relations(list)).Scan(&there, &ours); err != nil || len(there) == 0 {

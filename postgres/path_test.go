@@ -278,7 +278,7 @@ func (v *everyVerb) inTransactions() {
 	config := v.store.pool.Config().ConnConfig.Copy()
 	given, err := pgx.ParseConfig(v.address)
 	v.must(err)
-	config.RuntimeParams = given.RuntimeParams // the caller's own
+	config.RuntimeParams = given.RuntimeParams // the parameters that the caller has given
 	if v.tracer != nil {
 		config.Tracer = v.tracer
 	}

@@ -95,7 +95,7 @@ func (c apart) run(ctx context.Context, steps ...step) error {
 	return c.conn.run(ctx, slices.DeleteFunc(steps, func(s step) bool { return strings.Contains(s.sql, "savepoint") })...)
 }
 
-// held has jobs meet the holders of their keys.
+// held enqueues jobs whose keys are held.
 func (e *explaining) held(c conn) {
 	e.Helper()
 	var batches [5][]dibs.NewJob
@@ -178,7 +178,8 @@ func (e *explaining) work() {
 	e.rated()
 }
 
-// rated claims twice from a queue with a rate, from a group with one, and from one with its queue's.
+// rated claims twice: from a queue with a rate, from a group with its own rate, and from a group under its queue's rate
+// for groups.
 func (e *explaining) rated() {
 	e.Helper()
 	ctx, s, fast := e.Context(), e.store, &dibs.Rate{N: 1_000_000, Per: time.Second, Burst: 100_000}

@@ -30,7 +30,7 @@ func (q queueRow) limited() bool { return q.Concurrency > 0 || q.Rate.N > 0 }
 
 // queueCache remembers queues, and the lanes that their claims scan.
 type queueCache struct {
-	eager bool // given to the marks
+	eager bool // marks are always used: for tests
 
 	mu    sync.Mutex
 	rows  map[string]queueRow
@@ -48,10 +48,10 @@ func (c *queueCache) get(name string) (queueRow, bool) {
 	return q, ok
 }
 
-// replace remembers queues that were read by their names, whatever their versions, and forgets those that were not found: they were
-// deleted. Whoever looks meanwhile finds either the old settings or the new ones. A reading that another has overtaken is put right by the
-// next statement, which finds another version; a comparison would never let go of a queue that was deleted, if the one made again had a
-// lower version.
+// replace stores queues that were just read by their names, whatever their versions, and forgets the names that were
+// not found: those queues were deleted. A caller in between sees either the old settings or the new ones. If an older
+// reading overwrites a newer one, the next statement notices the wrong version and reads again. Comparing versions here
+// would keep a deleted queue for ever if it was made again with a lower version.
 func (c *queueCache) replace(names []string, found []queueRow) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,10 +64,10 @@ func (c *queueCache) replace(names []string, found []queueRow) {
 	makeRoom(c.rows)
 }
 
-// maxCached bounds the queues of which a store remembers anything: it is more than one call can name.
+// maxCached is how many queues a store caches at most: more than one call can name.
 const maxCached = 2 * dibs.MaxBatch
 
-// makeRoom forgets any queues of a cache that holds too many. One that is in use is read again.
+// makeRoom removes arbitrary queues from a cache that holds too many. A queue that is still in use is read again.
 func makeRoom[T any](cache map[string]T) {
 	for name := range cache {
 		if len(cache) <= maxCached {
@@ -85,7 +85,7 @@ func (c *queueCache) drop(name string) {
 	delete(c.lanes, name)
 }
 
-// forgetMarks has the next claims look everywhere.
+// forgetMarks drops the marks of all queues, so that the next claims read everything.
 func (c *queueCache) forgetMarks() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,9 +161,9 @@ func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, erro
 		return nil, err
 	}
 	if len(names) > 0 {
-		names = checks.QueueNames(names) // never nil: if no name is left, no queue is listed
+		names = checks.QueueNames(names) // never nil, which would mean all queues
 	}
-	_ = s.addNewQueues(ctx, wakeups.All) // a role that may only read leaves that to others
+	_ = s.addNewQueues(ctx, wakeups.All) // it may fail for a role that may only read: other processes make the queues
 	rows, err := s.readQueues(ctx, names)
 	if err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func (s *Store) changeQueue(ctx context.Context, op, name string, f func(*dibs.Q
 		}
 		return old.Queue, err
 	}, func(_, after dibs.Queue) error {
-		if !exists { // it is changed once it is there
+		if !exists { // make the queue now, and change it in the next round
 			return settings.OrStale(false, s.addQueues(ctx, []string{name}, []bool{false}))
 		}
 		return wrap(op, settings.OrStale(s.writeQueue(ctx, after, old)))
@@ -208,10 +208,10 @@ func (s *Store) changeQueue(ctx context.Context, op, name string, f func(*dibs.Q
 	return q, err
 }
 
-// waitBriefly limits how long a change of limits waits for an admission under way.
+// waitBriefly limits how long a change of limits waits for an admission in another transaction.
 var waitBriefly = step{sql: qualify.Text("select set_config('lock_timeout', '5s', true)")}
 
-// writeQueue stores new settings made from old; done is false if old was outdated.
+// writeQueue stores the new settings q, made from the settings old; done is false if the database no longer has old.
 func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (done bool, err error) {
 	each, versions := bucket.Of(q.GroupRate), []int64{}
 	set := column(s.step(
@@ -257,16 +257,16 @@ func (s *Store) known(ctx context.Context, names []string) (map[string]queueRow,
 	return known, err
 }
 
-// newQueues are queues into which the functions of the schema have enqueued, and which have no
-// settings yet, or do not say that they have groups. The functions leave that to others: their
-// transaction may stay open, and whoever enqueues into a queue that it makes would wait for it.
-// Sweeps look for such queues, claims from queues without settings, and whoever listens.
+// newQueues are queues into which SQL functions have enqueued and that have no settings yet, or
+// are not marked as grouped. The functions do not make queues: their transaction may stay open,
+// and everybody who enqueues into the same new queue would wait for it. Sweeps, claims from
+// queues without settings, and the listener look for new queues.
 type newQueues struct {
 	names   []string
 	grouped []bool
 }
 
-// step finds them, and the named queue if jobs are in it.
+// step finds the new queues, and also the queue named if there are jobs in it.
 func (n *newQueues) step(s *Store, named string) step {
 	var name string
 	var grouped bool
@@ -280,12 +280,12 @@ func (n *newQueues) step(s *Store, named string) step {
 	return find
 }
 
-// make makes the queues, or marks them as grouped, and wakes the workers of this process.
+// make makes the queues that were found, or marks them as grouped, and wakes the workers of this process.
 func (n *newQueues) make(ctx context.Context, s *Store) error {
 	if len(n.names) == 0 {
 		return nil
 	}
-	s.queues.replace(n.names, nil) // a queue that this process has known may have been deleted with SQL
+	s.queues.replace(n.names, nil) // the cache may hold a queue that somebody has deleted with SQL
 	if err := s.addQueues(ctx, n.names, n.grouped); err != nil {
 		return err
 	}
@@ -299,7 +299,7 @@ func (n *newQueues) make(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// addNewQueues finds and makes new queues, and the named one if jobs are in it.
+// addNewQueues finds and makes new queues, and also the queue named if there are jobs in it.
 func (s *Store) addNewQueues(ctx context.Context, named string) error {
 	var n newQueues
 	if err := s.upkeep.run(ctx, n.step(s, named)); err != nil {
@@ -308,7 +308,7 @@ func (s *Store) addNewQueues(ctx context.Context, named string) error {
 	return n.make(ctx, s)
 }
 
-// settingsForClaim reads the settings of a queue, which it makes if it is new.
+// settingsForClaim reads the settings of a queue, and makes the queue if it is new.
 func (s *Store) settingsForClaim(ctx context.Context, name string, c claimer) (q queueRow, ok bool, err error) {
 	var n newQueues
 	steps := c.clockSteps(s)

@@ -41,13 +41,14 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 	})
 }
 
-// groupLock lets nobody else admit jobs or change groups of a queue until the transaction ends.
+// groupLock keeps others from admitting jobs or changing groups of a queue until the transaction ends.
 func (s *Store) groupLock(queue string) []step {
 	return []step{waitBriefly, s.step("lock_admit", s.admitKey(queue))}
 }
 
-// useGroups makes a queue that has groups, unless there is one, and has admissions and claims look for rates of groups
-// if a change gives a group one. Where it is to hold for what follows, groupLock comes first: deletions of queues take it, too.
+// useGroups makes a queue with groups if it does not exist. If a change gives a group a rate, admissions and claims of
+// the queue look for rates of groups from then on. A caller that needs the queue to stay takes groupLock first, as
+// deletions of queues do.
 func (s *Store) useGroups(queue string, c dibs.GroupChange) []step {
 	steps := []step{s.step("add_queue", []string{queue}, []bool{true})}
 	if c.Rate != nil && c.Rate.N > 0 {
@@ -67,7 +68,8 @@ func (s *Store) groupSteps(queue, group string, c dibs.GroupChange) (steps []ste
 	return append(steps, s.step("wake_group", queue, group))
 }
 
-// groupChanged has claims follow a change of a group, unless it failed with err.
+// groupChanged reads the queue's settings again after a change of a group, unless the change failed with err, and wakes
+// workers.
 func (s *Store) groupChanged(ctx context.Context, queue string, c dibs.GroupChange, err error) error {
 	if err == nil {
 		_, _, err = s.queue(ctx, queue)

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/reads"
 )
 
-// reader runs the statements of internal/reads, all of one call in one transaction.
+// reader runs the statements of internal/reads; those of one call run in one transaction.
 type reader struct {
 	s  *Store
 	on func(*Store) conn

@@ -13,7 +13,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	if err := s.ready(ctx, "resume", checks.Resume(&r)); err != nil {
 		return nil, err
 	}
-	q, ok, err := s.queue(ctx, r.Queue) // resume.sql does not notice that the queue's lease was changed
+	q, ok, err := s.queue(ctx, r.Queue) // read the lease anew: resume.sql does not check whether it was changed
 	if err != nil || !ok || q.Rate.N > 0 || q.groupRates {
 		return nil, wrap("resume", err)
 	}

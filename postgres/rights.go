@@ -37,12 +37,12 @@ func (e *DeniedError) Unwrap() error { return e.Err }
 // Is makes errors.Is(err, dibs.ErrDenied) true.
 func (e *DeniedError) Is(target error) bool { return target == dibs.ErrDenied }
 
-// denied finds out which rights the role lacks. err is the server's error; without one,
-// denied returns nil if no right is lacking that a worker cannot work without.
+// denied finds out which rights the role lacks. err is the server's error. If it is nil,
+// denied returns nil unless a right is lacking without which a worker cannot work.
 func (s *Store) denied(ctx context.Context, err error) error {
 	e := &DeniedError{Err: err}
 	schema := ident(s.o.schema())
-	if schema == `"dibs"` { // needs no quotes, and a message that names all tables is long
+	if schema == `"dibs"` { // leave out the quotes: a message that names all tables is long
 		schema = "dibs"
 	}
 	type lack struct {

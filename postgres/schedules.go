@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
-// scheduleRow is a schedule as it was read; version names that state of it.
+// scheduleRow is a schedule as it was read; version changes with each change of the schedule.
 type scheduleRow struct {
 	dibs.Schedule
 	version int64
@@ -53,7 +53,7 @@ func (s *Store) schedule(ctx context.Context, name string) (r scheduleRow, now t
 	return r, now, err
 }
 
-// scheduleOf reads the schedule of a name, if it is of one of the queues; nil: of any.
+// scheduleOf reads the schedule with a name, if it belongs to one of the queues. If queues is nil, any queue will do.
 func (s *Store) scheduleOf(ctx context.Context, name string, queues []string) (scheduleRow, error) {
 	r, _, err := s.schedule(ctx, name)
 	if err == nil && (r.version == 0 || !ticks.Of(&r.Schedule, queues)) {
@@ -62,8 +62,8 @@ func (s *Store) scheduleOf(ctx context.Context, name string, queues []string) (s
 	return r, err
 }
 
-// changeSchedule has f make the new schedule out of the old one, which is nil if there is none, and stores it. An error
-// of f is returned as it is.
+// changeSchedule calls f with the schedule, or with nil if there is none, and stores what f returns. An error of f is
+// returned as it is.
 func (s *Store) changeSchedule(ctx context.Context, op, name string, arguments error, f func(old *dibs.Schedule) (dibs.Schedule, error)) (next dibs.Schedule, err error) {
 	if err := s.ready(ctx, op, arguments); err != nil {
 		return dibs.Schedule{}, err
@@ -93,8 +93,8 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, arguments e
 	return next, nil
 }
 
-// putSchedule stores a schedule in place of the version old; done is false if there is
-// another one by now.
+// putSchedule stores a schedule in place of the version old; done is false if the database
+// has another version by now.
 func (s *Store) putSchedule(ctx context.Context, c conn, next *dibs.Schedule, old int64) (done bool, err error) {
 	text, payload, metadata := ticks.Encode(next)
 	var ids []int64
@@ -103,7 +103,7 @@ func (s *Store) putSchedule(ctx context.Context, c conn, next *dibs.Schedule, ol
 	return len(ids) > 0, scheduleHeld(next.Name, err)
 }
 
-// scheduleHeld says why a change of a schedule waited in vain.
+// scheduleHeld adds to the error of a change that another transaction holds the schedule's row, if that was the cause.
 func scheduleHeld(name string, err error) error {
 	if isLocked(err) {
 		return fmt.Errorf("another transaction holds the row of the schedule %s ('dibs doctor' says which once a tick is late): %w", name, err)
@@ -111,7 +111,7 @@ func scheduleHeld(name string, err error) error {
 	return err
 }
 
-// payloadLimit returns a function for the limits of queues as they are now.
+// payloadLimit returns a function that reads the payload limit of a queue.
 func (s *Store) payloadLimit(ctx context.Context) func(string) (int, error) {
 	return func(name string) (int, error) {
 		q, ok, err := s.queue(ctx, name)
@@ -154,7 +154,7 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 	return err
 }
 
-// agree makes an owner's schedules those of the list, in one transaction.
+// agree makes the schedules of an owner those of the list, in one transaction.
 func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) error {
 	old, now, err := s.readSchedules(ctx, s.upkeep, "schedules", nil, ticks.Names(list))
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) e
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(put, func(a, b dibs.Schedule) int { return cmp.Compare(a.Name, b.Name) }) // all lock in the same order
+	slices.SortFunc(put, func(a, b dibs.Schedule) int { return cmp.Compare(a.Name, b.Name) }) // all transactions lock schedules in the same order
 	return s.transact(ctx, "set schedules", func(c conn) error {
 		for i := range put {
 			if err := settings.OrStale(s.putSchedule(ctx, c, &put[i], versions[put[i].Name])); err != nil {
@@ -200,7 +200,7 @@ func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) 
 	if err := s.ready(ctx, "run schedule", checks.Name("name", name)); err != nil {
 		return dibs.Enqueued{}, err
 	}
-	r, err := s.scheduleOf(ctx, name, queues) // a change after this comes after the run
+	r, err := s.scheduleOf(ctx, name, queues) // another process may change the schedule after this: then its change counts as later than the run
 	if err != nil {
 		return dibs.Enqueued{}, wrap("run schedule", err)
 	}
@@ -208,5 +208,5 @@ func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) 
 	if err != nil {
 		return dibs.Enqueued{}, wrap("run schedule", err)
 	}
-	return out[0], nil // it has woken the workers
+	return out[0], nil // enqueueRows has woken the workers
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // Settings of a server, a database or a role do not change what a store reads and writes,
-// whoever has made its connections. With words, the store refuses, and its error has them.
+// whoever has made its connections. If the test lists words for a setting, the store refuses
+// to work, and its error has these words.
 func TestSettingsOfTheServerAreSurvivedOrNamed(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)

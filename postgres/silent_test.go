@@ -79,7 +79,7 @@ func carry(to, from net.Conn, silent chan struct{}) {
 		n, err := from.Read(buffer)
 		select {
 		case <-silent:
-			_, _ = io.Copy(io.Discard, from) // it is closed some time
+			_, _ = io.Copy(io.Discard, from) // until the other side closes the connection
 			return
 		default:
 		}
@@ -100,7 +100,7 @@ func (w *wires) fallSilent() {
 	w.silent = make(chan struct{})
 }
 
-// cut ends all connections: who closes one that is silent waits for up to 15 s.
+// cut ends all connections, since a program that closes a silent one waits for up to 15 s.
 func (w *wires) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,13 +139,13 @@ func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
 		}
 	}
 	heard()
-	time.Sleep(300 * time.Millisecond) // it asks for signs of life, and gets them
+	time.Sleep(300 * time.Millisecond) // the listener asks for signs of life, and gets them
 	heard()
 	w.fallSilent()
 	for range 3 { // the first may be the ring of a new listener
 		heard()
 	}
-	_ = s.Close() // then nothing more is said
+	_ = s.Close() // after this, the store logs nothing more
 	close(said)
 	n := 0
 	for line := range said { // where a sign of life takes long, it falls silent more than once

@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// slots knows whether the server is short of connections. Meanwhile the store holds few:
+// slots knows whether the server is short of connections. While it is, the store keeps few:
 // none for wakeups, one while it is busy, and none between the calls of an idle worker. So
-// processes can take turns even if they are more than the server has connections.
+// processes take turns, even if there are more of them than the server has connections.
 type slots struct {
 	mu            sync.Mutex
 	shortUntil    time.Time          // the expected end of the shortage
@@ -19,10 +19,10 @@ type slots struct {
 }
 
 const (
-	shortFrom = 95 // connections are short from this percentage in use on
+	shortFrom = 95 // connections are short once this percentage is in use
 	shortFor  = 5 * time.Minute
 	giveEvery = 250 * time.Millisecond
-	idleCalls = 2 // an idle worker makes at most so many calls in giveEvery
+	idleCalls = 2 // an idle worker makes at most this many calls in giveEvery
 )
 
 // areShort reports whether connections are short.
@@ -32,7 +32,8 @@ func (l *slots) areShort() bool {
 	return time.Now().Before(l.shortUntil)
 }
 
-// noteSlots records that full percent of the server's connections are in use.
+// noteSlots records that full percent of the server's connections are in use, and begins to save connections if that is
+// too much.
 func (s *Store) noteSlots(full int) {
 	if full < shortFrom || s.o.Pooler || s.closed.Err() != nil {
 		return
@@ -72,7 +73,7 @@ func (s *Store) giveSlots() {
 	s.slots.mu.Unlock()
 }
 
-// giveBack closes unused connections of a pool while it has more than keep.
+// giveBack closes unused connections of a pool until at most keep are left. It returns how many unused ones there were.
 func giveBack(ctx context.Context, pool *pgxpool.Pool, keep int) (looked int64) {
 	left := int(pool.Stat().TotalConns())
 	for _, c := range pool.AcquireAllIdle(ctx) {
@@ -82,12 +83,12 @@ func giveBack(ctx context.Context, pool *pgxpool.Pool, keep int) (looked int64) 
 			continue
 		}
 		left--
-		_ = c.Hijack().Close(ctx) // the server closes it in any case
+		_ = c.Hijack().Close(ctx) // an error is ignored: the server ends a broken connection by itself
 	}
 	return looked
 }
 
-// listenContext is a context for a connection that listens, unless connections are short.
+// listenContext is the context of the connection that listens; ok is false while connections are short.
 func (s *Store) listenContext() (ctx context.Context, end context.CancelFunc, ok bool) {
 	l := &s.slots
 	l.mu.Lock()

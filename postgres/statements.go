@@ -31,7 +31,7 @@ func load(schema string) (*statements, error) {
 	return &statements{schema: schema, text: map[string]string{}}, nil
 }
 
-// step is one that runs a statement of sql/.
+// step runs a statement of sql/.
 func (s *Store) step(name string, args ...any) step { return step{sql: s.sql.get(name), args: args} }
 
 func (s *statements) get(name string) string {
@@ -40,27 +40,27 @@ func (s *statements) get(name string) string {
 	})
 }
 
-// rated is a file with the parts for rates of groups too.
+// rated is the text of a file with all of its marked parts, also those for rates of groups.
 func (s *statements) rated(name string) string {
 	return s.made(name+forRated, func(text string) string { return sqlfiles.Parts(text, func(string) bool { return true }) })
 }
 
 func forRates(mark string) bool { return strings.HasPrefix(mark, "-- for rates") }
 
-// plain is a file without the parts marked as "for" something that is not at hand: groups,
-// limits and LIFO in claim.sql, wide payloads in enqueue.sql. A claim takes the server a third
-// less time to begin then.
+// plain is the text of a file without its marked parts, for when none is needed: groups,
+// limits and LIFO in claim.sql, wide payloads in enqueue.sql. The server then takes a third
+// less time to begin a claim.
 func (s *statements) plain(name string) string {
 	return s.made(name+plainly, func(text string) string { return sqlfiles.Parts(text, func(string) bool { return false }) })
 }
 
-// These end the names of statements without marked parts, and with those for rates.
+// These endings of a statement's name say which marked parts its text has: none, or all.
 const (
 	plainly  = " (plain)"
 	forRated = " (rates)"
 )
 
-// made is a statement, from its file as treat changes it.
+// made returns the text that treat makes of a file. It is made once.
 func (s *statements) made(name string, treat func(string) string) string {
 	s.mu.Lock()
 	text, ok := s.text[name]
@@ -87,7 +87,7 @@ func inDibs(name string, treat func(string) string) string {
 	return q
 }
 
-// fileOf is the file of a statement, whatever parts it has.
+// fileOf is the name of a statement's file, without the ending for its marked parts.
 func fileOf(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, plainly), forRated)
 }

@@ -47,7 +47,7 @@ type Options struct {
 // Store keeps jobs in PostgreSQL. It implements dibs.Database.
 type Store struct {
 	pool     *pgxpool.Pool
-	ownsPool bool // close the pool with the store
+	ownsPool bool // Close also closes the pool
 	// db and upkeep make a transaction for each run. A call in a caller's transaction reads
 	// settings, makes queues, admits and sweeps outside of it, by upkeep, while the transaction
 	// holds a connection. So upkeep must always get another one: with a caller's pool it has
@@ -56,26 +56,26 @@ type Store struct {
 	db            conn
 	upkeep        conn
 	sidePool      *pgxpool.Pool
-	keyTurns      combine.Keyed[uniqueKey, chan struct{}] // a channel has an element while a call has the turn
+	keyTurns      combine.Keyed[uniqueKey, chan struct{}] // a call that has a key's turn has put an element into the key's channel
 	txSlots       chan struct{}                           // one element for each open transaction of transact and InTx
 	slots         slots
-	rightsChecked atomic.Bool // the role has a worker's rights
+	rightsChecked atomic.Bool // the role is known to have a worker's rights
 	o             Options
 	sql           *statements
-	wideFrom      int // see the constant
+	wideFrom      int // payloads of this many bytes are kept apart: see the constant
 	queues        queueCache
 	around        checks.Middleware
 	bell          *bell
-	rests         rest.Claims // in queues without marks
+	rests         rest.Claims // pauses between claims from queues without marks
 	merged        merged
-	batches       atomic.Pointer[func(call string, calls int)] // of ObserveBatches; nil: nobody wants to know
+	batches       atomic.Pointer[func(call string, calls int)] // the function given to ObserveBatches, if any
 	sweeper       sweeper
 	waits         waits.Group
-	timer         *ticks.Timer // set to the next tick of a schedule
-	tends         atomic.Bool  // this process has workers, and so looks after schedules
+	timer         *ticks.Timer // runs tick at the next tick of a schedule
+	tends         atomic.Bool  // this process has workers, so it also looks after schedules
 	closed        context.Context
 	close         context.CancelFunc
-	goroutines    sync.WaitGroup // those that listen, notify and give back connections
+	goroutines    sync.WaitGroup // goroutines that listen, notify, and give back connections
 }
 
 var _ dibs.Database = (*Store)(nil)
@@ -138,9 +138,9 @@ const leastConns = 2
 // idleFor is how long a connection is unused before it is closed.
 const idleFor = 30 * time.Second
 
-// freshFor is how long a connection is unused before an empty statement tests it when it is
-// needed again: longer than an idle worker's pause between claims, as else each of them
-// would cost a test.
+// freshFor is how long a connection may be unused before it is tested with an empty
+// statement. It is longer than an idle worker's pause between claims, so these claims cost no
+// tests.
 const freshFor = 2 * time.Second
 
 // poolConfig returns the settings of Open's pool. It sets o.Pooler if the URL names one.
@@ -174,7 +174,7 @@ func poolConfig(url string, o *Options) (*pgxpool.Config, error) {
 	if c.ConnConfig.RuntimeParams["application_name"] == "" && !o.Pooler {
 		c.ConnConfig.RuntimeParams["application_name"] = "dibs"
 	}
-	// To part from a server politely means to wait for its answer, and the wire may be silent.
+	// Closing a connection waits for the server's answer, which may never come if the connection has fallen silent.
 	c.BeforeClose = func(conn *pgx.Conn) { _ = conn.PgConn().Conn().SetDeadline(time.Now().Add(time.Second)) }
 	c.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > freshFor }
 	return c, nil

@@ -16,14 +16,14 @@ import (
 
 const (
 	expireEvery = time.Second      // how often claims look for leases that have ended
-	pruneEvery  = 10 * time.Second // how often history is pruned and counts are merged; sooner when more is left to prune
-	pruneIdle   = time.Minute      // how often while no count changes: history still grows old
+	pruneEvery  = 10 * time.Second // how often history is pruned and counts are merged; sooner if a prune has left rows
+	pruneIdle   = time.Minute      // the same while no count changes: history must still be pruned by age
 	expireBatch = 100              // claims that one statement looks at
-	pruneBatch  = 10_000           // rows that one statement deletes per queue and state; each reads past those deleted before
-	pruneAll    = 5 * pruneBatch   // rows that it deletes in all
-	pruneMost   = 200_000          // after how many rows a sweep deletes no more; they take far less than the time between sweeps
+	pruneBatch  = 10_000           // rows that one statement deletes per queue and state; it first reads past the rows deleted before
+	pruneAll    = 5 * pruneBatch   // rows that one statement deletes in all
+	pruneMost   = 200_000          // a sweep stops pruning after this many rows, long before the next sweep is due
 	mergeBatch  = 50_000           // rows that one statement merges
-	mergeRounds = 20               // such statements in one sweep, as long as they halve the rows
+	mergeRounds = 20               // most merge statements in one sweep; it stops earlier once they no longer halve the rows
 	sweepRounds = 100              // full batches of claims in one sweep
 )
 
@@ -35,7 +35,7 @@ type sweeper struct {
 	prunedAt        time.Time
 	repairedAt      time.Time
 	mergedTo        atomic.Int64 // the newest tally row after the last merge
-	mendedTo        atomic.Int64 // the last job that mend has looked at; 0: it begins with the first
+	mendedTo        atomic.Int64 // the last job that mend.sql has looked at; 0: begin with the first
 }
 
 func (w *sweeper) due(at *time.Time, every time.Duration) bool {
@@ -53,28 +53,28 @@ func (s *Store) sweepIfDue(ctx context.Context, every time.Duration) error {
 		return nil
 	}
 	_, err := s.Sweep(ctx)
-	if errors.As(err, new(unreadableError)) { // it is left to sweeps: claims go on
+	if errors.As(err, new(unreadableError)) { // a sweep reports schedules that cannot be read; claims go on
 		return nil
 	}
 	return err
 }
 
-// andSweep claims, and sweeps if no worker of this process does. The claim's own transaction
-// reports whether leases have ended, so that an idle worker needs one call for both. The claim is
-// repeated if it found nothing and leases have ended.
+// andSweep claims, and sweeps if no worker of this process does. The claim's transaction also
+// reports whether leases have ended, so an idle worker needs only one call for both. If leases
+// have ended and the claim found nothing, it is repeated after the sweep.
 func (s *Store) andSweep(ctx context.Context, claim func(claimer) (found bool, err error)) error {
 	if err := s.sweepIfDue(ctx, 2*pruneEvery); err != nil {
 		return err
 	}
 	c := claimer{conn: s.db}
 	if s.sweeper.due(&s.sweeper.expireCheckedAt, expireEvery) {
-		c.due = &clockDue{leasesEnded: true} // stays true unless the claim writes it
+		c.due = &clockDue{leasesEnded: true} // leasesEnded stays true if the claim does not write it
 	}
 	found, err := claim(c)
 	if err != nil || c.due == nil {
 		return err
 	}
-	_ = s.mindTicks(ctx, *c.due) // sweeps report its error
+	_ = s.mindTicks(ctx, *c.due) // an error is reported by the next sweep
 	if !c.due.leasesEnded && !c.due.newQueues {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (s *Store) andSweep(ctx context.Context, claim func(claimer) (found bool, e
 	if c.due.leasesEnded {
 		err = cmp.Or(s.expire(ctx, &dibs.Swept{}), err)
 	}
-	if found { // these jobs are claimed, even if expire has failed
+	if found { // the jobs are claimed, so an error of expire must not hide them
 		return nil
 	}
 	if err == nil {
@@ -108,24 +108,24 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 
 func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	p, err := s.pending(ctx)
-	if err == nil && p.readOnly { // said at once, not only when there is something to write
+	if err == nil && p.readOnly { // report it even if nothing has to be written
 		err = &checks.ReadOnlyError{Why: checks.ReadOnlyServer}
 	}
 	if err == nil && p.leasesEnded {
 		if err = s.expire(ctx, out); err == nil {
-			p, err = s.pending(ctx) // expire has freed places in groups
+			p, err = s.pending(ctx) // read again: expire has freed places in groups
 		}
 	}
 	if err != nil {
 		return err
 	}
 	s.noteSlots(p.percentUsed)
-	// What fails for one queue keeps nothing else from being done.
+	// An error in one step is returned at the end; the other steps are made all the same.
 	err = s.mindTicks(ctx, p.clockDue)
 	if p.newQueues {
 		err = cmp.Or(s.addNewQueues(ctx, wakeups.All), err)
 	}
-	for _, q := range p.groups { // no claim may come soon that would admit them
+	for _, q := range p.groups { // admit here too, as no claim from the queue may come soon
 		err = cmp.Or(s.admit(ctx, q), err)
 		s.Wake(q)
 	}
@@ -136,7 +136,7 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	if !s.sweeper.due(&s.sweeper.prunedAt, every) {
 		return err
 	}
-	return cmp.Or(err, s.mergeTally(ctx, p.newestTally), s.retain(ctx, out), s.mendNext(ctx)) // all of them are made
+	return cmp.Or(err, s.mergeTally(ctx, p.newestTally), s.retain(ctx, out), s.mendNext(ctx)) // Or evaluates all of its arguments, so each step is made
 }
 
 // pending describes the work for a sweep.
@@ -156,20 +156,20 @@ func (s *Store) pending(ctx context.Context) (p pending, err error) {
 // clockDue is what the clock has made due.
 type clockDue struct {
 	leasesEnded bool
-	known       bool   // the clock was asked
-	nextTick    *int64 // microseconds until a schedule's next tick; nil: none will come
-	newQueues   bool   // there are queues for addNewQueues
+	known       bool   // clock_due.sql has run
+	nextTick    *int64 // microseconds until the next tick of a schedule; nil: no schedule ticks
+	newQueues   bool   // there are queues for addNewQueues to make
 }
 
-// clockStep asks for it.
+// clockStep reads what the clock has made due.
 func (s *Store) clockStep(to *clockDue) step {
 	look := s.step("clock_due").into(&to.leasesEnded, &to.nextTick, &to.newQueues)
 	look.begin = func() { *to = clockDue{known: true} }
 	return look
 }
 
-// mindTicks sets the timer to the next tick. Ticks that have come are due at once where no
-// timer looks after them, or it has failed to.
+// mindTicks sets the timer to the next tick of a schedule. If the tick has come and no timer
+// will run it, or the timer has failed to, it runs the tick now.
 func (s *Store) mindTicks(ctx context.Context, due clockDue) error {
 	switch {
 	case !due.known:
@@ -214,7 +214,7 @@ func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 	return nil
 }
 
-// admit lets the queue's grouped jobs take free places, in its own transaction.
+// admit gives free places to the queue's grouped jobs, in a transaction of its own.
 func (s *Store) admit(ctx context.Context, queue string) error {
 	known, err := s.known(ctx, []string{queue})
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *Store) admit(ctx context.Context, queue string) error {
 
 func (s *Store) admitKey(queue string) int64 { return lockKey(s.o.schema(), "admit", queue) }
 
-// admitSteps take the turn to admit, and let grouped jobs take free places.
+// admitSteps take the turn to admit, and then give free places to grouped jobs.
 func (s *Store) admitSteps(q queueRow, turn *string) []step {
 	if !q.grouped {
 		return nil
@@ -240,8 +240,8 @@ func (s *Store) admitSteps(q queueRow, turn *string) []step {
 	return append(steps, s.dropRates(q)...)
 }
 
-// dropRates deletes, after an admission, what is known of groups that need no row for their queue's
-// rate any more: each second it looks at the next dropsRates of them.
+// dropRates deletes, after an admission, the rows of groups that have saved up all of their queue's
+// rate again. Each second it looks at the next dropsRates groups.
 func (s *Store) dropRates(q queueRow) []step {
 	l := s.queues.lanesOf(q.Name)
 	if q.GroupRate.N == 0 || !s.sweeper.due(&l.ratesLooked, dropRatesEvery) {
@@ -271,8 +271,9 @@ func (s *Store) inTurn(ctx context.Context, what string, st step) (busy bool, er
 	return got != "true", err
 }
 
-// retain deletes finished jobs that their queues no longer keep. If a sweep cannot delete
-// all, the next one goes on at once: otherwise a busy queue's history would grow for ever.
+// retain deletes finished jobs whose queues keep them no longer. If a sweep cannot delete
+// all, the next sweep continues at once: otherwise a busy queue's history would grow for
+// ever.
 func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
 	for out.Pruned < pruneMost {
 		n, periods := 0, 0
@@ -292,7 +293,8 @@ func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
 	return nil
 }
 
-// mergeTally merges counts and moves what happened to the history, unless none has changed since this process last merged them.
+// mergeTally merges counts and moves what happened to the history, unless no count has changed since this process last
+// merged them.
 func (s *Store) mergeTally(ctx context.Context, newest int64) error {
 	if newest == s.sweeper.mergedTo.Load() {
 		return nil
@@ -303,7 +305,7 @@ func (s *Store) mergeTally(ctx context.Context, newest int64) error {
 		if err != nil {
 			return err
 		}
-		if from < mergeBatch || to > from/2 { // all rows have been merged, or merging no longer halves them
+		if from < mergeBatch || to > from/2 { // all rows have been merged, or another round would no longer halve them
 			break
 		}
 	}

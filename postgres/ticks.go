@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	tickBatch = 100     // schedules of one transaction
-	tickJobs  = 2000    // jobs of one transaction
-	tickBytes = 8 << 20 // payloads of these
+	tickBatch = 100     // most schedules in one transaction
+	tickJobs  = 2000    // most jobs in one transaction
+	tickBytes = 8 << 20 // most bytes of the payloads of these jobs
 	tickRetry = 100 * time.Millisecond
 )
 
@@ -22,7 +22,7 @@ const (
 func (s *Store) lookForTicks(ctx context.Context) {
 	var due clockDue
 	if s.tends.Load() && s.upkeep.run(ctx, s.clockStep(&due)) == nil {
-		_ = s.mindTicks(ctx, due) // sweeps report its error
+		_ = s.mindTicks(ctx, due) // an error is reported by the next sweep
 	}
 }
 
@@ -58,7 +58,7 @@ func (s *Store) tick(ctx context.Context) error {
 		s.timer.Unset()
 	case s.tends.Load() && len(unreadable) > 0:
 		s.timer.Set(max(us(*due.nextTick), time.Second))
-	case s.tends.Load(): // if it has come, another process is about to take it, or has just stopped
+	case s.tends.Load(): // a tick that is due already is being taken by another process, which may also have just stopped
 		s.timer.Set(max(us(*due.nextTick), tickRetry))
 	}
 	if len(unreadable) > 0 {
@@ -67,7 +67,7 @@ func (s *Store) tick(ctx context.Context) error {
 	return nil
 }
 
-// unreadableError says which schedules have no ticks as they cannot be read. All others have.
+// unreadableError says which schedules cannot be read. Their ticks are left out; all other ticks were taken.
 type unreadableError struct{ error }
 
 func (e unreadableError) Unwrap() error { return e.error }
@@ -76,7 +76,7 @@ func (e unreadableError) Unwrap() error { return e.error }
 type tickRound struct {
 	conn
 	leave      []string // names of schedules to leave to others
-	unreadable []error  // why some were added to them
+	unreadable []error  // why schedules were added to leave
 	queues     []string // queues that got jobs
 	more       bool     // other schedules may be due
 }
@@ -84,7 +84,7 @@ type tickRound struct {
 // tickSome takes schedules whose ticks have come, in one transaction with their jobs and
 // their next ticks.
 func (s *Store) tickSome(ctx context.Context, r *tickRound) error {
-	list, now, err := s.readSchedules(ctx, r, "schedules_due", tickBatch, r.leave) // locked
+	list, now, err := s.readSchedules(ctx, r, "schedules_due", tickBatch, r.leave) // the statement locks them
 	if err != nil || len(list) == 0 {
 		return err
 	}
@@ -96,7 +96,7 @@ func (s *Store) tickSome(ctx context.Context, r *tickRound) error {
 	var rows []checks.Row
 	var names []string
 	var following, last []*time.Time
-	var places []int // of each schedule's last job in rows; -1: none
+	var places []int // places[i] is where in rows the last job of schedule i is; -1: it gets none
 	budget := ticks.Budget{Jobs: tickJobs, Bytes: tickBytes}
 	for i := range list {
 		row := &list[i]
@@ -127,7 +127,8 @@ func (s *Store) tickSome(ctx context.Context, r *tickRound) error {
 	return r.run(ctx, s.step("schedules_ticked", names, following, last, jobs))
 }
 
-// busyJobs are those last jobs that have not ended, of schedules that mind.
+// busyJobs returns the schedules' last jobs that have not ended, for schedules that skip a tick while the last job
+// runs.
 func (s *Store) busyJobs(ctx context.Context, r *tickRound, list []scheduleRow) (busy map[int64]bool, err error) {
 	var ids []int64
 	for i := range list {

@@ -33,7 +33,7 @@ type tx struct {
 func (s *Store) Tx(t pgx.Tx) dibs.Tx {
 	c := connOf(t)
 	if s == nil || c == nil {
-		return &tx{s: s} // its calls say what is missing
+		return &tx{s: s} // its calls return an error that says what is missing
 	}
 	return &tx{s: s, conn: onPgx(t, c.Config())}
 }
@@ -52,7 +52,7 @@ func connOf(t pgx.Tx) (c *pgx.Conn) {
 // or a value with its ExecContext and QueryContext, such as a transaction of sqlx or GORM.
 func (s *Store) SQLTx(t dibs.SQLTx) dibs.Tx {
 	if s == nil || checks.NoTx(t) {
-		return &tx{s: s} // its calls say what is missing
+		return &tx{s: s} // its calls return an error that says what is missing
 	}
 	return &tx{s: s, conn: sqlConn{t}}
 }
@@ -123,7 +123,7 @@ func (s *Store) begin(ctx context.Context) (t pgx.Tx, end func(), err error) {
 		return nil, nil, s.explain(ctx, err)
 	}
 	return t, func() {
-		_ = t.Rollback(context.WithoutCancel(ctx)) // the pool would close a connection with an open transaction
+		_ = t.Rollback(context.WithoutCancel(ctx)) // the pool closes a connection that comes back with an open transaction
 		<-s.txSlots
 	}, nil
 }
@@ -156,7 +156,7 @@ func (t *tx) enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, 
 	return out, err
 }
 
-// touch notes queues for Wake.
+// touch adds queues to those that Wake wakes.
 func (t *tx) touch(queues ...string) {
 	if t.touched == nil {
 		t.touched = map[string]bool{}
@@ -180,9 +180,9 @@ func (t *tx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChan
 	if err := t.s.upkeep.run(ctx, slices.Concat([]step{waitBriefly}, t.s.useGroups(queue, c))...); err != nil {
 		return wrap("set group", err)
 	}
-	// Once more, as the queue may have been deleted since: where it was not, this locks nothing.
+	// In the caller's transaction again: the queue may have been deleted since. If it was not, this locks nothing.
 	steps := slices.Concat(t.s.useGroups(queue, c), t.s.groupSteps(queue, group, c))
-	if c.Rate != nil { // an admission would wait for the group's row
+	if c.Rate != nil { // an admission would wait for the row of the group
 		steps = slices.Insert(steps, 0, t.s.step("lock_admit", t.s.admitKey(queue)))
 	}
 	if err := t.conn.run(ctx, steps...); err != nil {
@@ -194,7 +194,7 @@ func (t *tx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChan
 
 var isolation = qualify.Text("select current_setting('transaction_isolation')")
 
-// checkIsolation refuses a caller's transaction in which a call would find nothing, or an old state.
+// checkIsolation refuses a caller's transaction whose isolation level hides changes that the call must see.
 func checkIsolation(ctx context.Context, what string, c conn) error {
 	var level string
 	err := c.run(ctx, step{sql: isolation}.into(&level))
@@ -254,9 +254,9 @@ func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return t.explainSnapshot(ctx, checked, err)
 }
 
-// explainSnapshot replaces an error of a Finish whose cause is that the transaction sees a lease as it was before its
-// last extension. A transaction with one snapshot (REPEATABLE READ, SERIALIZABLE) that began before can never finish
-// the job: it finds the lease at its end, or the row changed since.
+// explainSnapshot replaces an error of Finish that comes from an old snapshot. A transaction with one snapshot
+// (REPEATABLE READ, SERIALIZABLE) that began before the last extension of a lease can never finish the job: it sees
+// the lease's old end, or a row that was changed since.
 func (t *tx) explainSnapshot(ctx context.Context, outcomes []dibs.Outcome, err error) error {
 	var refused *dibs.FinishError
 	switch {

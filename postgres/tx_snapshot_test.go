@@ -24,7 +24,7 @@ func TestFinishingUnderAnOldSnapshotSaysWhy(t *testing.T) {
 				begin := func() pgx.Tx {
 					tx, err := b.pool.BeginTx(b.ctx, pgx.TxOptions{IsoLevel: level})
 					b.must(err)
-					_, err = tx.Exec(b.ctx, "select count(*) from dibs.job") // its snapshot is of now
+					_, err = tx.Exec(b.ctx, "select count(*) from dibs.job") // this takes the snapshot
 					b.must(err)
 					return tx
 				}
@@ -64,7 +64,7 @@ func TestFinishingUnderAnOldSnapshotSaysWhy(t *testing.T) {
 					t.Errorf("finished: %v", err)
 				}
 				b.must(tx.Rollback(b.ctx))
-				tx = begin() // when the work is done
+				tx = begin() // the new transaction begins when the work is done
 				b.must(b.Tx(tx).Finish(b.ctx, []dibs.Outcome{leases[0].Complete(nil)}))
 				b.must(tx.Commit(b.ctx))
 				tx = begin()

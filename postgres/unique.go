@@ -13,33 +13,33 @@ import (
 	"github.com/dibs-queue/dibs/internal/settings"
 )
 
-// uniqueInsert is an attempt to enqueue jobs some of which have unique keys.
+// uniqueInsert is one attempt to enqueue jobs, some of which have unique keys.
 type uniqueInsert struct {
 	s   *Store
 	b   batch
 	c   conn
-	out []dibs.Enqueued // an answer with the id 0 is missing
+	out []dibs.Enqueued // the answers by place; the id 0 means that a job has no answer yet
 
 	now   *time.Time          // the time of the call; nil if no job has a period or changes holders
-	taken map[uniqueKey]bool  // keys whose periods the transaction has locked and that none holds
-	found map[uniqueKey]int64 // the holders of keys when the others were inserted
+	taken map[uniqueKey]bool  // keys that are free, and whose periods this transaction has locked
+	found map[uniqueKey]int64 // the holders of keys at the time when the jobs with free keys were inserted
 }
 
 type uniqueKey struct{ queue, key string }
 
 func keyOf(r *checks.Row) uniqueKey { return uniqueKey{r.Queue, r.UniqueKey} }
 
-// insertUnique inserts the jobs whose keys are free, and has the others meet the holders of their
-// keys. It begins again if a holder has given its key up in between. An attempt locks in one order,
-// so that no two wait for each other; the next begins with the first lock again, so all that this
-// one has locked and inserted is undone before.
+// insertUnique inserts jobs whose keys are free; for each other job, IfHeld says what becomes of
+// the job that holds its key. It begins again if a holder has given up its key in between. An
+// attempt takes all locks in one order, so that no two calls wait for each other. The next attempt
+// starts with the first lock, so all that this one has locked and inserted is undone before.
 func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
 	const attempts = 20
-	_, endsNow := c.(*preceded) // enqueueAlone's transaction, with all that is in it
+	_, endsNow := c.(*preceded) // enqueueAlone's transaction, in which nothing else happens
 	var u uniqueInsert
 	for range attempts {
 		point := &preceded{conn: c, once: true}
-		if len(b.rows) > 1 { // an attempt for one job that gets no answer has inserted nothing, and locked its own key at most
+		if len(b.rows) > 1 { // one job alone needs no savepoint: without an answer it has inserted nothing, and has locked only its own key
 			point.by = []step{{sql: "savepoint dibs_enqueue"}}
 		}
 		u = uniqueInsert{s: s, b: b, c: point, out: make([]dibs.Enqueued, len(b.rows)), taken: map[uniqueKey]bool{}, found: map[uniqueKey]int64{}}
@@ -52,7 +52,7 @@ func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enque
 			return u.out, endSavepoint(ctx, c)
 		case err != nil && !errors.Is(err, settings.ErrStale):
 			if made && !endsNow {
-				_ = endSavepoint(ctx, c, rollBack) // the connection may be lost
+				_ = endSavepoint(ctx, c, rollBack) // an error is ignored, as the connection may be lost
 			}
 			return nil, err
 		}
@@ -68,7 +68,8 @@ func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enque
 
 var rollBack = step{sql: "rollback to savepoint dibs_enqueue"}
 
-// endSavepoint releases a savepoint, after a rollBack if that is given, even if the context has ended: the caller may go on with its transaction.
+// endSavepoint releases the savepoint, after rolling back to it if before is rollBack. It does so even if the context
+// has ended, as the caller may go on with the transaction.
 func endSavepoint(ctx context.Context, c conn, before ...step) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyWait)
 	defer cancel()
@@ -80,7 +81,7 @@ func (u *uniqueInsert) unanswered() []int {
 	return u.places(func(at int) bool { return u.out[at].ID == 0 })
 }
 
-// places lists the places of some jobs.
+// places lists the places of the jobs for which the function returns true.
 func (u *uniqueInsert) places(of func(at int) bool) (places []int) {
 	for at := range u.b.rows {
 		if of(at) {
@@ -90,8 +91,9 @@ func (u *uniqueInsert) places(of func(at int) bool) (places []int) {
 	return places
 }
 
-// attempt answers each job as if it had been enqueued after those before it. It locks periods, then
-// keys and then holders, each in one order, so that two batches cannot wait for each other.
+// attempt tries to give each job the answer that it would get if the jobs were enqueued one after
+// the other. It locks periods, then keys, then holders, each in one order, so that two batches
+// cannot wait for each other.
 func (u *uniqueInsert) attempt(ctx context.Context) error {
 	if err := u.takeWindows(ctx); err != nil {
 		return err
@@ -108,7 +110,7 @@ func (u *uniqueInsert) attempt(ctx context.Context) error {
 	return u.meet(ctx)
 }
 
-// keptOut reports whether a period keeps out the job at this place.
+// keptOut reports whether a period that has not ended keeps out the job at a place.
 func (u *uniqueInsert) keptOut(at int) bool {
 	r := &u.b.rows[at]
 	return !r.Period.IsZero() && !u.taken[keyOf(r)]
@@ -133,7 +135,7 @@ func (u *uniqueInsert) takeWindows(ctx context.Context) error {
 	u.now = new(time.Time)
 	type window struct {
 		now time.Time
-		ord *int64 // of a key that none holds
+		ord *int64 // place of a key that no period holds; nil: the row has only the time
 	}
 	var free []window
 	err := u.c.run(ctx, collect(u.s.step("take_windows", queues, keys), &free, func(w *window) []any { return []any{&w.now, &w.ord} }))
@@ -178,7 +180,7 @@ func (u *uniqueInsert) insertAbsent(ctx context.Context, places []int) error {
 	if err == nil && len(answers) == 0 {
 		return settings.ErrStale
 	}
-	meant := map[int64]int{} // the place of each id
+	meant := map[int64]int{} // place of the job with each id
 	for _, a := range answers {
 		switch {
 		case a.holder != nil:
@@ -195,14 +197,14 @@ func (u *uniqueInsert) insertAbsent(ctx context.Context, places []int) error {
 // heldKey is a key that another job holds.
 type heldKey struct {
 	uniqueKey
-	live    bool  // a live job may hold it
-	period  bool  // a period holds it: takeWindows has found that
-	changes bool  // a job changes the holder
-	places  []int // places of the jobs with the key, in their order
+	live    bool  // the holder may be a live job
+	period  bool  // takeWindows has found that a period holds the key
+	changes bool  // one of the jobs changes the holder
+	places  []int // places of the jobs with this key, in their order
 }
 
 // heldKeys lists the keys of jobs that have no answer. If a job without a period was inserted,
-// those before it that a period kept out do not meet it.
+// it does not count as the holder for jobs before it in the batch.
 func (u *uniqueInsert) heldKeys() []heldKey {
 	type entry struct {
 		uniqueKey
@@ -254,9 +256,9 @@ func (u *uniqueInsert) onHeld(ctx context.Context, name string, held []heldKey, 
 	return u.c.run(ctx, look)
 }
 
-// meet answers jobs whose keys are held. If a holder has given its key up meanwhile, jobs that were
-// not to change it meet it all the same: during the call there was a time when it held the key. Others
-// get no answer.
+// meet answers the jobs whose keys are held. If a holder has given up its key meanwhile, jobs that
+// would not have changed it are answered all the same, since it held the key at some time during the
+// call. Other jobs get no answer.
 func (u *uniqueInsert) meet(ctx context.Context) error {
 	if err := u.changeHolders(ctx, slices.DeleteFunc(u.heldKeys(), func(h heldKey) bool { return !h.changes })); err != nil {
 		return err
@@ -279,19 +281,19 @@ func (u *uniqueInsert) meet(ctx context.Context) error {
 	return err
 }
 
-// holds answers jobs that a job holds their key.
+// holds gives all jobs with a key the answer that the job with this id holds it.
 func (u *uniqueInsert) holds(h *heldKey, id int64) {
 	for _, at := range h.places {
 		u.out[at] = dibs.Enqueued{ID: id, Existing: true}
 	}
 }
 
-// changeHolders has jobs meet those holders of their keys that wait.
+// changeHolders replaces or pushes waiting holders, as the jobs with their keys say.
 func (u *uniqueInsert) changeHolders(ctx context.Context, held []heldKey) error {
 	var ids []int64
-	var whole []bool // the holder becomes the job in rows; else only its run_at moves
+	var whole []bool // true: the holder becomes the job in rows; false: only its run_at changes
 	var rows []checks.Row
-	var runAts []*time.Time // nil: it stays
+	var runAts []*time.Time // the new run_at; nil: it does not change
 	err := u.onHeld(ctx, "lock_holders", held, func(scan reads.Scan) error {
 		var ord int64
 		var h checks.Holder
@@ -321,12 +323,13 @@ func (u *uniqueInsert) changeHolders(ctx context.Context, held []heldKey) error 
 	return u.c.run(ctx, u.s.withWide("replace", rows, []any{ids, whole, c[1], c[2], c[3], c[4], c[7], c[8], runAts, u.now}))
 }
 
-// keyWait is how long an Enqueue waits for a transaction that has enqueued a job with its unique key and has not
-// ended. Until it has, nobody knows whether there is such a job.
+// keyWait is how long an Enqueue waits for an open transaction that has enqueued a job with the same unique key.
+// Until that transaction ends, nobody knows whether the job exists.
 const keyWait = 5 * time.Second
 
-// keyTurn has the calls of this process that enqueue one job with the same unique key wait for each other, without a
-// connection: all connections would soon wait for one transaction. The caller calls done after its transaction has ended.
+// keyTurn makes calls of this process that each enqueue one job with the same unique key wait for each other before
+// they take a connection. Otherwise all connections could soon wait for one transaction. The caller calls done after
+// its transaction has ended.
 func (s *Store) keyTurn(ctx context.Context, key uniqueKey) (done func(), err error) {
 	turn, leave := s.keyTurns.Use(key, func() chan struct{} { return make(chan struct{}, 1) })
 	timer := time.NewTimer(keyWait)

@@ -19,43 +19,44 @@ import (
 
 // bell tells waiting workers of this process, and through NOTIFY those of others, that a
 // queue may have new work. All transactions with a NOTIFY commit one after the other, under
-// one lock, so few enqueues make one themselves (mayTell, tellOthers). For the rest a
+// one lock, so few enqueues send one themselves (mayTell, tellOthers). For the others a
 // goroutine sends it afterwards, in a transaction that need not be durable, and then pauses
-// for a few times as long as that took. So NOTIFY takes only a part of the time, whatever
-// the load, and a busy server gets fewer of them. This process' listener ignores its own.
+// for a few times as long as that took. So a NOTIFY takes only a small part of the time,
+// whatever the load, and a busy server gets fewer of them. This process ignores its own
+// notifications.
 type bell struct {
 	s    *Store
-	name string // marks this store's own NOTIFY
+	name string // sent in each NOTIFY, so that the store recognizes its own
 
 	log        *slog.Logger  // nil: slog.Default()
 	signOfLife time.Duration // how long the listener waits for a notification before it asks whether the server is there
 
-	wakeups.Listeners // of this process
+	wakeups.Listeners // the waiting workers of this process
 
 	mu             sync.Mutex
 	listening      bool
 	ringing        bool                 // the notifier goroutine runs
 	pending        map[string]bool      // queues to notify
-	toldAt         time.Time            // when an enqueue last told other processes itself
-	roomNotifiedAt map[string]time.Time // when the last or next NOTIFY is for room alone, by queue
+	toldAt         time.Time            // when an enqueue last notified other processes itself
+	roomNotifiedAt map[string]time.Time // for each queue, when the last or next NOTIFY is sent only because finished jobs left room
 }
 
 const (
-	notifyPause    = 4 // the pause after a NOTIFY is so many times as long as it took, from leastPause to mostPause
+	notifyPause    = 4 // the pause after a NOTIFY is this many times as long as it took, between leastPause and mostPause
 	leastPause     = time.Millisecond
 	mostPause      = 5 * time.Millisecond
-	tellGap        = time.Millisecond      // between two enqueues that tell other processes themselves
-	roomPause      = 10 * time.Millisecond // between two for the room that finished jobs leave
+	tellGap        = time.Millisecond      // shortest time between two enqueues that notify other processes themselves
+	roomPause      = 10 * time.Millisecond // shortest time between two NOTIFY for the room that finished jobs leave
 	notifyTimeout  = time.Second           // a NOTIFY may take no longer
 	relisten       = time.Second
 	signOfLife     = 30 * time.Second
-	answerTime     = 10 * time.Second     // how long the server may take to say that it is there
+	answerTime     = 10 * time.Second     // how long the server may take to answer that it is there
 	maxNamedQueues = 100                  // with more queues to wake, one NOTIFY wakes all
-	reclaimPause   = 5 * time.Millisecond // when to claim again without LISTEN, or after another's turn
+	reclaimPause   = 5 * time.Millisecond // time until the next claim if there is no LISTEN, or if another claim had the turn
 )
 
-// fromNewQueue begins a NOTIFY of the functions of the schema for a queue that has no settings
-// yet, or does not say that it has groups.
+// fromNewQueue is the first word of a NOTIFY that a SQL function sends for a queue without
+// settings, or for one that is not marked as grouped.
 const fromNewQueue = "new"
 
 func newBell(s *Store) *bell {
@@ -77,13 +78,13 @@ func (s *Store) Wake(queue string) {
 // Wakeups implements dibs.Store.
 func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 	if s == nil || s.bell == nil {
-		return nil, func() {} // the next call of a method that can fail says so
+		return nil, func() {} // a nil store: the next call that can return an error says so
 	}
 	s.tends.Store(true)
 	return s.bell.Add(queue)
 }
 
-// startListening has other processes wake this one, unless they do so.
+// startListening begins to listen for the notifications of other processes, unless the store does already.
 func (b *bell) startListening() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +94,7 @@ func (b *bell) startListening() {
 	}
 }
 
-// notify wakes other processes soon.
+// notify has the goroutine send notify other processes.
 func (b *bell) notify(queue string) {
 	if b.s.o.Pooler {
 		return
@@ -107,8 +108,8 @@ func (b *bell) notify(queue string) {
 	}
 }
 
-// madeRoom wakes workers for the room that finished jobs have left. Those of this process
-// fill it at once; other processes are notified less often than for new jobs.
+// madeRoom wakes workers because finished jobs have left room under a limit. Workers of this
+// process take the room at once; other processes are notified less often than for new jobs.
 func (b *bell) madeRoom(queue string) {
 	b.Wake(queue)
 	b.mu.Lock()
@@ -148,13 +149,13 @@ func (b *bell) send() {
 		b.sendNotify(queues)
 		select {
 		case <-time.After(min(max(notifyPause*time.Since(start), leastPause), mostPause)):
-		case <-b.s.closed.Done(): // send the rest without a pause
+		case <-b.s.closed.Done(): // the store is being closed: send the rest without a pause
 		}
 	}
 }
 
-// mayTell reports whether an enqueue may tell other processes itself, which it may every
-// tellGap, and never through a pooler, where nobody listens.
+// mayTell reports whether an enqueue may notify other processes itself: at most once every
+// tellGap, and never through a pooler, behind which nobody listens.
 func (b *bell) mayTell() bool {
 	if b.s.o.Pooler {
 		return false
@@ -171,7 +172,7 @@ func (b *bell) mayTell() bool {
 
 func (b *bell) lockKey() int64 { return lockKey(b.s.o.schema(), "tell") }
 
-// named lists the queues that a NOTIFY names.
+// named lists the queues to name in a NOTIFY.
 func named(queues []string) []string {
 	if len(queues) > maxNamedQueues {
 		return []string{wakeups.All}
@@ -179,29 +180,30 @@ func named(queues []string) []string {
 	return queues
 }
 
-// tellOthers is a NOTIFY in an enqueue's own transaction, unless another one is just making
-// one. Their commits would wait for each other; this one waits at most for a NOTIFY of
-// somebody else's.
+// tellOthers notifies other processes in an enqueue's own transaction, unless another enqueue
+// is doing so. Without that condition the commits of enqueues would wait for each other; with
+// it, they wait only for a NOTIFY of another program.
 var tellOthers = qualify.Text("select pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q where pg_try_advisory_xact_lock($4)")
 
 var notify = qualify.Text("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q")
 
-// sendNotify sends a NOTIFY, also while the store is being closed: many programs enqueue and end.
-// A failure may be ignored: claimers poll too.
+// sendNotify sends a NOTIFY, even while the store is being closed: many programs enqueue and end.
+// An error may be ignored, since workers poll too.
 func (b *bell) sendNotify(queues []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 	defer cancel()
 	_ = b.s.upkeep.run(ctx, step{sql: notify, args: []any{b.channel(), b.name, named(queues)}})
 }
 
-// channel is cut off where the server cuts off names: it refuses to notify a longer one. Schemas that
-// differ only behind that share it, and wake each other's workers for nothing.
+// channel is the schema's channel, cut to the length at which the server cuts names: it refuses to
+// notify a longer one. Schemas that differ only after that share the channel, and wake each other's
+// workers for nothing.
 func (b *bell) channel() string {
 	name := "dibs:" + b.s.o.schema()
 	return name[:min(len(name), 63)]
 }
 
-// addNewQueues looks for queues that are new. Sweeps look too, and report an error.
+// addNewQueues makes new queues. An error may be ignored: sweeps do the same, and report it.
 func (b *bell) addNewQueues(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
 	defer cancel()
@@ -211,7 +213,7 @@ func (b *bell) addNewQueues(ctx context.Context) {
 // SetLog sets the log in which the store says that the connection that listens for wake-ups was lost, and that there is a
 // new one; by default it is slog.Default(). Call it before the store is used.
 func (s *Store) SetLog(log *slog.Logger) {
-	if s != nil && s.bell != nil { // the next call of a method that can fail says so
+	if s != nil && s.bell != nil { // a nil store: the next call that can return an error says so
 		s.bell.log = log
 	}
 }
@@ -232,7 +234,7 @@ func (b *bell) listen() {
 				lost = true
 			}
 			end()
-			b.s.queues.forgetMarks() // there may be another server now
+			b.s.queues.forgetMarks() // the new connection may lead to another server
 		}
 		select {
 		case <-time.After(relisten):
@@ -248,7 +250,7 @@ func (b *bell) logger() *slog.Logger {
 	return b.log
 }
 
-// listenOnce listens over one connection until that ends; it calls listens once it does.
+// listenOnce listens over one connection until that is lost. It calls listens once the connection listens.
 func (b *bell) listenOnce(ctx context.Context, listens func()) error {
 	conn, err := pgx.ConnectConfig(ctx, b.s.pool.Config().ConnConfig)
 	if err != nil {
@@ -257,19 +259,20 @@ func (b *bell) listenOnce(ctx context.Context, listens func()) error {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), relisten)
 		defer cancel()
-		_ = conn.Close(ctx) // the wire may be silent
+		_ = conn.Close(ctx) // closed with a deadline, as the connection may have fallen silent
 	}()
 	if _, err := conn.Exec(ctx, "listen "+ident(b.channel())); err != nil {
 		return err
 	}
 	listens()
-	b.Wake(b.Queues()...) // some NOTIFY may have come while none listened
+	b.Wake(b.Queues()...) // a NOTIFY may have come while no connection listened
 	for {
 		n, err := b.next(ctx, conn)
 		if err != nil {
 			return err
 		}
-		// This process' workers are awake already: another wakeup would cost an empty claim.
+		// A notification of this store is skipped: its workers are awake already, and a wakeup would cost an empty
+		// claim.
 		from, queue, _ := strings.Cut(n.Payload, " ")
 		if from == fromNewQueue {
 			b.Hear(wakeups.All, func() { b.addNewQueues(ctx) })
@@ -286,8 +289,8 @@ func (b *bell) listenOnce(ctx context.Context, listens func()) error {
 	}
 }
 
-// next waits for a notification. A wire may fall silent without an error, as when something between has forgotten the
-// connection: so where nothing comes for a while, the server is asked whether it is there.
+// next waits for a notification. A connection can fall silent without an error, for example when a firewall has
+// forgotten it. So if nothing comes for a while, next asks the server whether it is there.
 func (b *bell) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
 	for {
 		quiet, cancel := context.WithTimeout(ctx, b.signOfLife)

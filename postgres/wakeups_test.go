@@ -68,8 +68,8 @@ func TestAStoreDoesNotHearItself(t *testing.T) {
 	}
 }
 
-// While another transaction is telling other processes, an enqueue does not wait for it, and other
-// processes hear of its jobs all the same.
+// While another transaction is notifying other processes, an enqueue does not wait for it, and
+// other processes are notified of its jobs all the same.
 func TestAnEnqueueThatMayNotTellIsToldLater(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	other := b.openAnother()
@@ -79,10 +79,10 @@ func TestAnEnqueueThatMayNotTellIsToldLater(t *testing.T) {
 	_, err := b.begin().Exec(b.ctx, "select pg_advisory_xact_lock($1)", b.TellLock())
 	b.must(err)
 	heard := 0
-	for range 20 { // on a slow machine one may be lost
-		for quiet := false; !quiet; { // an enqueue tells at most every millisecond
+	for range 20 { // on a slow machine one notification may be lost
+		for quiet := false; !quiet; { // an enqueue notifies at most once a millisecond
 			select {
-			case <-wake: // of an earlier enqueue
+			case <-wake: // a wake-up by an earlier enqueue
 			case <-time.After(50 * time.Millisecond):
 				quiet = true
 			}
