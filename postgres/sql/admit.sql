@@ -1,7 +1,7 @@
 -- Purpose: give the places of the groups named in wake and wake_list to the first jobs
 --   of each.
--- Parameters: $1 queue; $2 whether its groups may have rates: if that is not so, nothing is
---   done. Without, the parts marked for them are left out.
+-- Parameters: $1 queue; $2 whether its groups may have rates: if the queue says otherwise, nothing
+--   is done. If they may not, the parts marked "for rates of groups" are left out.
 -- Columns out: none.
 -- Concurrency: in the turn of turn_admit.sql, so no other process gives places of this
 --   queue. A row in gate 0 or 3 holds a place, running or not. Rows are counted in a
@@ -28,7 +28,7 @@
 --   group is named in wake again. Where that was a blocked row only, those that have places may
 --   be claimed meanwhile: the row says so, as its transaction may stay open for long. "gate::int" keeps the planner from finding those ids
 --   by an index of all blocked rows, or of all that hold a place.
--- From wake_list it takes rows until they name 500 groups: claims after it wait for it.
+-- From wake_list it takes rows until they name 500 groups, as later claims wait for this statement.
 with woken as (
     delete from dibs.wake
     where current_setting('dibs_turn.admit', true) = 'true'

@@ -28,8 +28,8 @@
 --   in wake_list has new jobs or fewer running ones. Its jobs keep their places, unless a
 --   better one is blocked: that is looked up first, in an index, as the lists have none;
 --   with more than 20 lists, every group counts as named.
--- There, "offset 0" keeps the planner from reading all of wake into a hash table
---   first: 100,000 rows a claim, seen with the planner's usual settings.
+-- In that part, "offset 0" keeps the planner from first reading all of wake into a hash
+--   table: 100,000 rows a claim, seen with the planner's usual settings.
 -- Known lanes are read from the mark on, and only their due jobs. Jobs that were put back
 --   below it come first; with "gate::int" the planner can use only their own index. Groups
 --   have no marks. A gap is empty unless a priority is used for the first time, so the

@@ -1,7 +1,7 @@
 -- Purpose: forget that queues were new, once they have settings.
 -- Parameters: $1 queues.
 -- Columns out: none.
--- Concurrency: where there are groups, an admission deletes the rows; elsewhere they name none.
+-- Concurrency: in a queue with groups, an admission deletes the rows; in others, they name no group.
 delete from dibs.wake_list
 where groups = '{}' and queue = any (array(
     select q.name

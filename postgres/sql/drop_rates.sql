@@ -1,5 +1,5 @@
--- Purpose: delete what is known of groups that go by their queue's rate and have saved up all: a
---   group without a row has done so too.
+-- Purpose: delete the rows of groups that follow their queue's rate and have saved up all of it: a
+--   group without a row counts as one of these.
 -- Parameters: $1 queue; $2 looks at groups that come after this one, by name; $3 how many.
 -- Columns out: the last group looked at; empty if there are no more.
 -- Concurrency: in the turn of turn_admit.sql, and only then, after admit.sql, so nobody else makes or

@@ -1,17 +1,17 @@
 -- Purpose: look at some live jobs, and mend those that SQL by hand has left in a state in
---   which nobody would ever claim or expire them; and make what lacks in the table turn,
---   without which nobody claims from a queue; and note queues of theirs that have no settings,
---   for new_queues.sql, as where an enqueue committed after delete_queue.sql.
+--   which nobody would ever claim or expire them; and add rows that the table turn lacks,
+--   without which nobody claims from a queue; and note, for new_queues.sql, the queues of these
+--   jobs that have no settings, as after an enqueue that committed after delete_queue.sql.
 -- Parameters: $1 look at jobs with a greater id, $2 how many.
 -- Columns out: the last id that it has looked at, 0 if there were fewer than $2; how many
 --   rows it has mended; whether a group among them waits though it has free places, or holds
---   more places than it may, and nobody has been told, which repairable.sql finds.
+--   more places than it may, and no wake row names it: repairable.sql finds which.
 -- Concurrency: in the turn of turn_sweep.sql. A claim writes jobs and its row in one
 --   transaction, so a running job without one is damaged in every snapshot, not just new.
 --   Rows that others have locked are left to the next time. A job that runs without a claim
 --   gets one, so that it ends with its lease like all others; a lease that is missing, or
 --   longer than any that a store gives, ends now.
--- There, "offset 0" keeps the planner from reading whole tables into hash tables first.
+-- For groups, "offset 0" keeps the planner from reading whole tables into hash tables first.
 with looked as materialized (
     select id, queue, group_key, gate, token, lease_until, claimed_at
     from dibs.job

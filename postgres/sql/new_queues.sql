@@ -1,5 +1,5 @@
 -- Purpose: find the queues into which the functions of the schema have enqueued, and which have
---   no settings yet, or do not say that they have groups.
+--   no settings yet, or have got their first group and are not marked as grouped.
 -- Parameters: $1 a queue to look for by its jobs too, if it has no settings; empty for none.
 -- Columns out: queue; whether it has jobs with groups.
 -- Concurrency: a plain read, of the first row of each queue. The functions write wake_list, with

@@ -5,9 +5,10 @@
 -- Columns out: in how many microseconds jobs may start that the rates hold up now; null: none
 --   is known.
 -- Concurrency: in the turn of turn_claim.sql if the queue has a rate, so nobody else changes its
---   row. What the row owes more than a whole filling, from a slower rate or a clock that was
---   ahead, is dropped even if no job was claimed: it counts from now. Not by a claim that goes by an older rate, which has
---   claimed nothing: a faster one has a smaller filling. For groups it appends a row, which waits for nobody; admit.sql reads it.
+--   row. If the row owes more than a whole filling, as after a slower rate or a clock that was
+--   ahead, the rest is dropped, even if no job was claimed. A claim under an older rate, which has
+--   claimed nothing, drops nothing: a faster rate has a smaller filling. For groups it appends a
+--   row, which waits for nobody; admit.sql reads it.
 with taken as materialized (
     select j.group_key, j.claimed_at
     from dibs.claim c, unnest(c.ids) as i (id), dibs.job j

@@ -1,6 +1,6 @@
--- Purpose: change waiting jobs as others say that were enqueued with their unique keys.
--- Parameters: arrays of equal length: $1 id; $2 whether the job becomes the other one, or only
---   its run_at moves; of the other one $3 kind, $4 payload, $5 metadata or null, $6 priority,
+-- Purpose: change waiting jobs for new jobs that were enqueued with their unique keys (IfHeld).
+-- Parameters: arrays of equal length: $1 id; $2 whether the job becomes the new one, or only
+--   its run_at moves; of the new one $3 kind, $4 payload, $5 metadata or null, $6 priority,
 --   $7 max_attempts, $8 group or null; $9 run_at, null: it stays; then $10 the time to take for now. For wide
 --   payloads $4 and $5 have nulls; of equal length are then $11 place in the arrays, from 1,
 --   $12 payload and $13 metadata or null.
@@ -8,7 +8,7 @@
 -- Concurrency: lock_holders.sql has locked the jobs in this transaction. A claim whose
 --   snapshot is older skips the new row, so none sees a new row with an old payload.
 -- A grouped job gives up its place and competes for it again, unless it has been started in a
---   strict queue. All attempts are allowed again to a job that becomes another one.
+--   strict queue. A job that becomes a new one has all of its attempts again.
 with meant as materialized (
     select
         j.id,

@@ -5,7 +5,7 @@
 -- Concurrency: in the turn of turn_sweep.sql. Rows that are just being requeued are
 --   skipped. It steps through the index to the oldest job of each queue and state, and
 --   then, as the index is in the order of time, reads only jobs past retention. A period
---   whose row an enqueue holds is skipped.
+--   whose row an enqueue has locked is skipped.
 with recursive oldest (queue, state, finished_at) as (
     (
         select o.queue, o.state, o.finished_at

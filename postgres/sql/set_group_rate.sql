@@ -1,4 +1,5 @@
--- Purpose: give a group a rate of its own, or take it away: then it has that of its queue, if any.
+-- Purpose: give a group a rate of its own, or take it away: then the group follows its queue's rate
+--   for groups, if there is one.
 -- Parameters: $1 queue, $2 group, $3 n; 0 takes it away; $4 per in microseconds, $5 burst, $6 step
 --   and $7 slack of its bucket in nanoseconds.
 -- Columns out: none.

@@ -1,5 +1,5 @@
--- Purpose: delete what is known of groups that go by their queue's rate and have saved up all: a
---   group without a row has done so too.
+-- Purpose: delete the rows of groups that follow their queue's rate and have saved up all of it: a
+--   group without a row counts as one of these.
 -- Parameters: ?1 now, ?2 how many.
 -- Columns out: none.
 -- Concurrency: the only write transaction of the file. Reads only what it deletes, and groups

@@ -2,8 +2,8 @@
 -- Parameters: ?1 a JSON array of ids.
 -- Columns out: id, queue, state, group, unique key, whether it would hold that again, when it ended.
 -- Concurrency: the only write transaction of the file: a key found free stays free in it.
--- A job does not get its unique key back if another one holds it by now, nor if it was to hold it only until its first
---   attempt.
+-- A job does not get its unique key back if another job holds the key by now, nor if it was to hold the key only until its
+--   first attempt.
 select
   f.id,
   f.queue,

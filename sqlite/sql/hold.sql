@@ -1,6 +1,6 @@
 -- Purpose: note how long a group's rate holds up its jobs.
--- Parameters: ?1 queue, ?2 group; ?3 when the jobs that hold its places may start; ?4 when it is
---   to be settled anew, or null.
+-- Parameters: ?1 queue, ?2 group; ?3 when the jobs that hold its places may start; ?4 when the
+--   group is to be settled anew, or null.
 -- Columns out: none.
 -- Concurrency: the only write transaction of the file, which has given the group's places.
 insert into dibs_rate (queue, group_key, not_before, held_until)

@@ -1,5 +1,5 @@
--- Purpose: end now the leases, of some jobs, that are longer than any that a store gives: only
---   SQL by hand leaves them.
+-- Purpose: look at some live jobs, and end now the leases that are longer than any that a store
+--   gives: only SQL by hand leaves such leases.
 -- Parameters: ?1 look at jobs with a greater id, ?2 how many, ?3 now.
 -- Columns out: none.
 -- Concurrency: in the transaction of the sweep.

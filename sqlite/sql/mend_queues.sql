@@ -1,5 +1,5 @@
--- Purpose: find the queues that have no settings, of some live jobs: inserted by hand, or whose
---   settings were deleted.
+-- Purpose: look at some live jobs, and find the queues among theirs that have no settings, as after
+--   jobs were inserted, or settings deleted, by hand.
 -- Parameters: ?1 look at jobs with a greater id, ?2 how many.
 -- Columns out: queue.
 -- Concurrency: in the transaction of the sweep, which then makes them.

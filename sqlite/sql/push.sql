@@ -1,4 +1,4 @@
--- Purpose: move the run_at of a job that waits, as another one was enqueued with its unique key.
+-- Purpose: move the run_at of a job that waits, because a job was enqueued with its unique key.
 -- Parameters: ?1 id, ?2 run_at, ?3 gate.
 -- Columns out: none.
 -- Concurrency: the only write transaction of the file; a claimed job is not changed.

@@ -1,7 +1,7 @@
 -- Purpose: find what needs a queue that is to be deleted.
 -- Parameters: ?1 queue, ?2 now.
--- Columns out: a job that has not ended, one that has, a unique key that is held for a period and
---   when that ends; null where there is none.
+-- Columns out: a job that has not ended, a job that has, a unique key that is held for a period, and
+--   when the period ends; null where there is none.
 -- Concurrency: in the write transaction that deletes the queue, so nothing comes in between.
 select
   coalesce(

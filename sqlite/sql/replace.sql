@@ -1,5 +1,5 @@
--- Purpose: make a job that waits another one, which was enqueued with its unique key.
--- Parameters: ?1 id; of the other one: ?2 kind, ?3 priority, ?4 run_at, ?5 gate,
+-- Purpose: turn a job that waits into a new one, which was enqueued with its unique key.
+-- Parameters: ?1 id; of the new one: ?2 kind, ?3 priority, ?4 run_at, ?5 gate,
 --   ?6 max_attempts, ?7 group or null, ?8 metadata or null, ?9 payload.
 -- Columns out: none.
 -- Concurrency: the only write transaction of the file; a claimed job is not changed.

@@ -1,7 +1,7 @@
 -- Purpose: change a queue's settings.
 -- Parameters: ?1 to ?23 as add_queue.sql; ?24 the version that the change was made from.
 -- Columns out: none.
--- Concurrency: changes nothing if others have changed the settings since they were read: the version tells.
+-- Concurrency: changes nothing if others have changed the settings since they were read, and so their version.
 update dibs_queue
 set
   version = version + 1,

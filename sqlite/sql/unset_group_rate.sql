@@ -1,4 +1,5 @@
--- Purpose: take a group's rate away: from now on it has that of its queue, if any.
+-- Purpose: take a group's rate away: from now on the group follows its queue's rate for groups, if
+--   there is one.
 -- Parameters: ?1 queue, ?2 group.
 -- Columns out: none.
 -- Concurrency: the group is settled in the same write transaction, or later if it has no jobs. What it
