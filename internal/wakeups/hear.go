@@ -2,21 +2,22 @@ package wakeups
 
 import "time"
 
-// Any role of the database can send notifications, and each has the workers that wait for its queue claim. So those that
-// bring no job are trusted less: after the first trustedRings the next is heard only after a pause, which doubles from
-// firstPause up to longestPause. A claim that finds a job ends that. Where several processes wait, and one gets each job,
-// the others pause too, so a pause is not longer than a job may start late without harm.
+// Any role of the database can send notifications, and each makes all workers that wait for its queue claim. So
+// notifications that bring no job are delayed: after trustedRings of them the next is delivered only after a pause,
+// which doubles from firstPause up to longestPause. A claim that finds a job ends the delay. If several processes wait
+// and only one of them gets each job, the others have the pauses, too; so a pause is never longer than a job may be
+// late without harm.
 const (
 	trustedRings = 10
 	firstPause   = 5 * time.Millisecond
 	longestPause = 20 * time.Millisecond
 )
 
-// hearing is what notifications for one queue have brought.
+// hearing remembers what notifications about one queue have brought.
 type hearing struct {
-	rings   int       // how many in a row have woken this process for nothing
-	at      time.Time // when the last one did
-	pending bool      // one waits for the end of the pause
+	rings   int       // notifications in a row that have woken this process for nothing
+	at      time.Time // when the last notification was delivered
+	pending bool      // a notification waits for the end of the pause
 }
 
 func (h *hearing) pause() time.Duration {
@@ -40,7 +41,8 @@ func (l *Listeners) Hear(queue string, wake func()) {
 	}
 }
 
-// mayHear is how long a notification waits until it is heard; ok is false if another waits already, or nobody listens.
+// mayHear returns how long to wait before a notification is delivered. ok is false if another notification waits
+// already, or if nobody listens.
 func (l *Listeners) mayHear(queue string) (left time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,12 +13,12 @@ import (
 
 // Listeners are those of one store. The zero value is ready for use.
 type Listeners struct {
-	Added func() // called after a listener has come; nil: nothing is
+	Added func() // called after a listener was added; may be nil
 
 	mu      sync.Mutex
 	byQueue map[string]map[chan struct{}]bool
 	wokenAt map[string]time.Time // when the listeners of a queue were last woken
-	heard   map[string]*hearing  // what notifications have brought, by queue
+	heard   map[string]*hearing  // what notifications about each queue have brought
 }
 
 // Add returns a channel that receives when the queue is woken: see dibs.Store.Wakeups. stop ends it.
@@ -41,7 +41,7 @@ func (l *Listeners) Add(queue string) (wake <-chan struct{}, stop func()) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.byQueue[queue], c)
-		if len(l.byQueue[queue]) == 0 { // programs may wait for any number of queues, one after the other
+		if len(l.byQueue[queue]) == 0 { // remember nothing: programs may wait for any number of queues, one after the other
 			delete(l.byQueue, queue)
 			delete(l.wokenAt, queue)
 			delete(l.heard, queue)
@@ -61,7 +61,7 @@ func (l *Listeners) Wake(queues ...string) {
 		for c := range listeners {
 			select {
 			case c <- struct{}{}:
-			default: // it has not taken the last wakeup yet
+			default: // the listener has not received the last wake-up yet
 			}
 		}
 	}
@@ -72,8 +72,8 @@ func (l *Listeners) WakeAfter(queue string, d time.Duration) {
 	time.AfterFunc(d, func() { l.Wake(queue) })
 }
 
-// A claim of jobs held up by a rate is made again when they may start: within far, since workers poll more often than
-// that, and near apart, since claims take many jobs at once.
+// When rates hold up jobs, the next claim is made when the jobs may start, if that is within far: workers poll more
+// often than that. It is made no sooner than after near, as a claim takes many jobs at once.
 const (
 	near = 3 * time.Millisecond
 	far  = 2 * time.Second

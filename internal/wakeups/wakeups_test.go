@@ -78,7 +78,7 @@ func TestNotificationsThatBringNothingAreHeardLess(t *testing.T) {
 	done := make(chan struct{})
 	l.Hear("q", func() { close(done) })
 	select {
-	case <-done: // it was heard at the end of its pause
+	case <-done: // it was delivered at the end of its pause
 	case <-time.After(time.Minute):
 		t.Error("it was not heard at all")
 	}
