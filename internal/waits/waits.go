@@ -16,14 +16,15 @@ import (
 )
 
 const (
-	// A job is asked about after a quarter of the time that its newest waiter has waited, so
-	// that its end is seen soon compared with how long it took.
+	// The time from one look at a job to the next is a quarter of the time for which its
+	// newest waiter has waited. So the end of a job is seen soon, compared with how long the
+	// job took.
 	leastPause  = 5 * time.Millisecond
 	mostPause   = time.Second
 	pausePart   = 4
 	lookTimeout = 10 * time.Second // a look that takes longer counts as failed
-	// MaxFound is how many jobs one look should find at most, as they come with payloads and
-	// results. The others come with the next look, which follows at once.
+	// MaxFound is how many ended jobs one look should find at most, as they come with
+	// payloads and results. The next look finds the others, and follows at once.
 	MaxFound = 100
 )
 
@@ -39,22 +40,22 @@ type Group struct {
 	Look func(ctx context.Context, ids []int64) (Found, error)
 
 	mu      sync.Mutex
-	jobs    map[int64]*job     // jobs that are waited for
-	stop    context.CancelFunc // ends the goroutine; nil: none runs
-	kick    chan struct{}      // receives when a job has become due sooner
+	jobs    map[int64]*job     // the jobs for whose ends somebody waits
+	stop    context.CancelFunc // ends the goroutine; nil: there is none
+	kick    chan struct{}      // receives when a job must be looked at sooner than planned
 	closed  bool
-	failed  error        // why the last look failed; nil: it did not
-	waiting atomic.Int64 // len(jobs), so that Ended costs nothing where nobody waits
+	failed  error        // the error of the last look
+	waiting atomic.Int64 // len(jobs), so that Ended costs nothing if nobody waits
 	looking sync.WaitGroup
 }
 
-// job is a job that somebody waits for.
+// job is a job for whose end somebody waits.
 type job struct {
 	waiters map[*waiter]bool
 	since   time.Time // when the newest waiter came
 	asked   time.Time // when the last look at it began
 	next    time.Time // when to look again
-	seen    bool      // a look has found it, and it had not ended
+	seen    bool      // a look has found the job, not ended yet
 }
 
 // waiter is one call of Wait.
@@ -122,8 +123,8 @@ func (g *Group) lookSoon() {
 	}
 }
 
-// leave ends the goroutine with the last waiter, though a look is under way. It returns the
-// error of the last look.
+// leave takes a waiter away. If that was the last one, the goroutine ends, even during a
+// look. leave returns the error of the last look.
 func (g *Group) leave(id int64, j *job, w *waiter) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -197,8 +198,9 @@ func (g *Group) run(ctx context.Context) {
 	}
 }
 
-// due returns the jobs to ask about now, or when the first will be due. With one that is due
-// come all that are half due: so that jobs with the same pause are soon asked about together.
+// due returns the jobs to look at now, or else when the first one will be due. If one job is
+// due, all jobs are returned whose pause is half over: so jobs with the same pause soon share
+// their looks.
 func (g *Group) due(now time.Time) (ids []int64, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -220,9 +222,9 @@ func (g *Group) due(now time.Time) (ids []int64, next time.Time) {
 	return ids, next
 }
 
-// answer tells those who wait what a look at their jobs has found, and reports whether anybody
-// still waits. Only those are told who waited when the look began: what it found may
-// be older than the others.
+// answer gives the waiters what a look at their jobs has found, and reports whether anybody
+// still waits. A waiter that came after the look began gets no answer, since what the look
+// found may be older.
 func (g *Group) answer(ctx context.Context, ids []int64, began time.Time, found Found, err error) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -256,7 +258,7 @@ func (g *Group) answer(ctx context.Context, ids []int64, began time.Time, found 
 		switch {
 		case err != nil:
 			tell(id, answer{err: err})
-		case len(found.Ended)+len(found.Missing) >= MaxFound: // it may be another one
+		case len(found.Ended)+len(found.Missing) >= MaxFound: // the look stopped at MaxFound, so this job may have ended, too
 			j.next = time.Time{}
 		default:
 			j.seen = true
@@ -265,7 +267,7 @@ func (g *Group) answer(ctx context.Context, ids []int64, began time.Time, found 
 	return ctx.Err() == nil
 }
 
-// tell answers those who wait for a job since before a time. For the others the job stays.
+// tell answers the waiters of a job that came no later than before. If others are left, the job stays.
 func (g *Group) tell(id int64, j *job, before time.Time, a answer) {
 	for w := range j.waiters {
 		if w.since.After(before) {

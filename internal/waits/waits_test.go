@@ -91,13 +91,13 @@ func (d *table) wait(ctx context.Context, g *Group) (ends chan error) {
 	return ends
 }
 
-// Five thousand jobs that are waited for cost as many looks as one.
+// To wait for five thousand jobs costs as many looks as to wait for one.
 func TestThousandsOfWaitersCostOneStatement(t *testing.T) {
 	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5000
 		d, g := newTable(n)
-		d.slow = time.Millisecond // those who come meanwhile share the next look
+		d.slow = time.Millisecond // calls that come meanwhile share the next look
 		ends := d.wait(t.Context(), g)
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -146,7 +146,7 @@ func TestWaitersOfDifferentTimesAreAskedAboutTogether(t *testing.T) {
 	})
 }
 
-// An end is seen after at most a quarter more of the time that was waited, or a second.
+// A wait notices the end of its job after at most a quarter of the time waited so far, or a second.
 func TestHowLateAnEndIsSeen(t *testing.T) {
 	needs.Race(t)
 	for _, took := range []time.Duration{time.Millisecond, 30 * time.Millisecond, time.Second, 3 * time.Second, time.Hour} {
@@ -262,7 +262,7 @@ func TestAJobThatIsGoneSaysWhy(t *testing.T) {
 	})
 }
 
-// A look that began before a waiter came may have seen an end that is undone since.
+// A look that began before a waiter came may have seen an end that was undone since.
 func TestAnOlderLookDoesNotAnswer(t *testing.T) {
 	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
