@@ -15,26 +15,26 @@ import (
 // Calls merges calls with a request Q and an answer A. Its functions may be called from
 // many goroutines at once.
 type Calls[Q, A any] struct {
-	// Do makes the calls of a batch together, and answers each of them once, by its place in
-	// the batch: with ErrApart if Alone is to make it. The context ends when no caller waits any more.
+	// Do makes the calls of a batch together. It answers each call once, by its place in the batch, or
+	// with ErrApart if Alone is to make the call. The context ends when no caller waits any more.
 	Do func(ctx context.Context, batch []Q, answer func(i int, a A, err error))
-	// Alone makes a call by itself. nil: Do makes a batch of one, too.
+	// Alone makes one call by itself. If it is nil, Do makes batches of one, too.
 	Alone func(ctx context.Context, q Q) (A, error)
-	// Left gets each answer whose caller no longer waits. nil: such answers are dropped.
+	// Left gets each answer whose caller no longer waits. If it is nil, such answers are dropped.
 	Left func(Q, A)
 	// Size is how much of MaxSize a call takes. A batch of one call may be larger.
 	Size    func(Q) int
 	MaxSize int
-	// Slow is how long calls wait for the batch under way. Calls that wait longer get a
-	// batch beside it.
+	// Slow is how long calls wait for the batch under way. After that they get a batch beside
+	// it.
 	Slow time.Duration
-	// Made gets the number of calls of each batch. nil: nobody wants to know.
+	// Made gets the number of calls in each batch; it may be nil.
 	Made func(calls int)
 
 	mu        sync.Mutex
 	waiting   []*call[Q, A]
 	underway  int
-	slowTimer *time.Timer // calls startLate for the first waiting call; nil if none waits
+	slowTimer *time.Timer // calls startLate for the first waiting call; nil if no call waits
 }
 
 type call[Q, A any] struct {
@@ -42,13 +42,13 @@ type call[Q, A any] struct {
 	answer     A
 	err        error
 	done       chan struct{}
-	batch      *batch // nil while it waits
-	callerGone bool   // its caller no longer waits
+	batch      *batch // nil while the call waits for a batch
+	callerGone bool   // the caller no longer waits
 }
 
 // batch is shared by the calls that are made together.
 type batch struct {
-	callers int // how many callers still wait
+	callers int // how many callers still wait for their answers
 	cancel  context.CancelFunc
 }
 
@@ -75,7 +75,7 @@ func (c *Calls[Q, A]) Call(ctx context.Context, q Q) (A, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
-	case <-w.done: // the answer came at the same time
+	case <-w.done: // the answer came just as the context ended
 		return w.answer, w.err
 	default:
 	}
@@ -94,7 +94,7 @@ func (c *Calls[Q, A]) callAlone(ctx context.Context, q Q) (answer A, err error) 
 	return answer, err
 }
 
-// ended begins the next batch when one has ended.
+// ended begins the next batch after one has ended.
 func (c *Calls[Q, A]) ended() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,14 +102,14 @@ func (c *Calls[Q, A]) ended() {
 	c.startBatch()
 }
 
-// startLate begins a batch beside slow ones.
+// startLate begins a batch although others, which are slow, have not ended.
 func (c *Calls[Q, A]) startLate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.startBatch()
 }
 
-// startBatch makes the waiting calls in a batch. It is called with mu held.
+// startBatch makes a batch of the waiting calls. mu must be held.
 func (c *Calls[Q, A]) startBatch() {
 	if c.slowTimer != nil {
 		c.slowTimer.Stop()
@@ -147,7 +147,7 @@ func (c *Calls[Q, A]) startBatch() {
 		left := c.makeCalls(ctx, calls)
 		cancel()
 		c.ended()
-		for _, w := range left { // all other callers have their answers
+		for _, w := range left { // the other callers have their answers
 			c.Left(w.q, w.answer)
 		}
 	}()

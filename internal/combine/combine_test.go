@@ -145,10 +145,10 @@ func TestACallerThatGivesUpHarmsNoOther(t *testing.T) {
 		var others sync.WaitGroup
 		others.Go(func() { s.one(t, 1) })
 		synctest.Wait()
-		give(2) // in one batch with 3
+		give(2) // goes into one batch with 3
 		others.Go(func() { s.one(t, 3) })
 		time.Sleep(1500 * time.Millisecond)
-		give(4) // waits behind them
+		give(4) // waits behind this batch
 		cancel()
 		gone.Wait()
 		others.Wait()

@@ -11,7 +11,7 @@ type Keyed[K comparable, V any] struct {
 
 type used[V any] struct {
 	value V
-	calls int // how many use it
+	calls int // how many calls use the value
 }
 
 // Use is the value of a key, which create makes for the first call. The caller calls done when it is through.
