@@ -18,7 +18,7 @@ func TestTimesThatCannotBeRightSpoilNoEnd(t *testing.T) {
 	needs.Long(t)
 	t.Parallel()
 	s := openAt(t, filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
-	const bad, all = 20, 21 // the sum of so many of these times is no 64-bit integer
+	const bad, all = 20, 21 // the sum of 20 such times is no 64-bit integer
 	for _, at := range []int64{-1 << 63, 1<<63 - 1, 1 << 62, -1 << 62, 0} {
 		for name, end := range map[string]func(dibs.Lease) dibs.Outcome{
 			"completed": func(l dibs.Lease) dibs.Outcome { return l.Complete(nil) },

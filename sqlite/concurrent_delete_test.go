@@ -101,7 +101,7 @@ func TestADeletionBesideAnEnqueueLeavesNoJobWithoutItsQueue(t *testing.T) {
 		if statements < moment {
 			break
 		}
-		if err != nil { // what stood for another transaction was rolled back with the deletion
+		if err != nil { // the SQL that stood for another transaction was rolled back with the deletion
 			if list, err := c.Queues(t.Context(), "q"); err != nil || len(list) != 1 {
 				t.Errorf("a deletion that was refused leaves %v, %v", list, err)
 			}

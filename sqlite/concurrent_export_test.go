@@ -15,17 +15,18 @@ import (
 //go:embed testdata/concurrent/sql/*.sql
 var concurrentFiles embed.FS
 
-// Turns is what a test of the concurrent mode wants to know and decide.
+// Turns has the functions with which a test of the concurrent mode watches and decides who gets turns and keys.
 type Turns struct {
 	mu         sync.Mutex
 	Refuse     func(turn rowstore.Turn) bool                                    // nil: each turn is got
-	Taken      func(s *rowstore.Session, turn rowstore.Turn, shared bool) error // when a turn was got
-	RefuseKeys func() bool                                                      // nil: keys are got
+	Taken      func(s *rowstore.Session, turn rowstore.Turn, shared bool) error // called when a turn was got
+	RefuseKeys func() bool                                                      // nil: all keys are got
 	Locked     func(keys []rowstore.UniqueKey)
 }
 
-// Concurrent has a store work as on a database in which others write meanwhile: with turns, wake rows, noted starts and
-// rows that are locked. SQLite keeps transactions apart all the same, so what is proven is what they leave to each other.
+// Concurrent makes a store work as on a database in which others write meanwhile: with turns, wake rows, noted starts
+// and locked rows. SQLite still runs one write transaction at a time, so tests of this mode only show what transactions
+// leave to each other.
 func (s *Store) Concurrent(ctx context.Context, turns *Turns) error {
 	added, err := fs.Sub(concurrentFiles, "testdata/concurrent")
 	if err != nil {
@@ -133,7 +134,7 @@ const notDue = `not ?4 and exists (
       and l.token is null and l.run_at > ?3
   ) or `
 
-// concurrentPieces are what statements have more in this mode.
+// concurrentPieces are the parts that statements have only in this mode.
 var concurrentPieces = map[string][]piece{
 	"claim":              {{"order by run_at, id", settled + "order by run_at, id"}},
 	"claim_rated":        {{"order by run_at, id", settled + "order by run_at, id"}},

@@ -21,8 +21,8 @@ func (c *contest) pass(d time.Duration) {
 	}
 }
 
-// The lease of a job ends whose row another transaction holds while a sweep looks, and is then rolled back: the next sweeps
-// take the job away from its worker.
+// A lease ends while another transaction holds the job's row, so a sweep passes over the job. The other transaction is
+// rolled back. The next sweeps take the job away from its worker.
 func TestASweepLooksAgainAtAJobThatIsHeld(t *testing.T) {
 	t.Parallel()
 	c := newContest(t)
@@ -151,7 +151,7 @@ func TestARequeueHoldsNoKeyWithoutItsLock(t *testing.T) {
 		delete from dibs_job where id = %[1]d`, id)
 	calls, locked := 0, 0
 	c.turns.Locked = func(keys []rowstore.UniqueKey) { locked += len(keys) }
-	moment := map[int]string{1: "ended", 2: "ended_keys"} // what stands for the other transaction is rolled back with the first call
+	moment := map[int]string{1: "ended", 2: "ended_keys"} // the SQL that stands for the other transaction is rolled back with the first call
 	rows := c.Watched(t.Context(), func() { calls, locked = calls+1, 0 }, func(name string, _ []any, exec func(string) error) error {
 		if name == moment[calls] {
 			return exec(ends)

@@ -38,10 +38,10 @@ var ranks = map[string]int{
 // recorder notes the locks that each transaction of a store takes.
 type recorder struct {
 	seen   map[string]bool
-	waits  []string // of the open transaction
+	waits  []string // what the open transaction has waited for
 	last   int
 	wrong  []string
-	turns  map[rowstore.Turn]bool // those that the open transaction has; false: it shares them
+	turns  map[rowstore.Turn]bool // turns of the open transaction; false: it shares the turn
 	keys   map[rowstore.UniqueKey]bool
 	locked map[int64]bool // jobs that the open transaction has locked
 }
@@ -101,7 +101,7 @@ func idsIn(arg any) (ids []int64) {
 	return ids
 }
 
-// needs says which turn a statement may only run in.
+// needsTurn says in which turn a statement must run.
 var needsTurn = map[string]rowstore.Turn{
 	"running": rowstore.TurnClaim, "limits_set": rowstore.TurnClaim, "count_running": rowstore.TurnClaim, "drop_limits_set": rowstore.TurnClaim, "admit": rowstore.TurnAdmit, "displace": rowstore.TurnAdmit, "starts": rowstore.TurnAdmit,
 	"tally_rows": rowstore.TurnSweep, "repairable": rowstore.TurnSweep, "drop_folded": rowstore.TurnSweep, "drop_rates": rowstore.TurnSweep, "drop_windows": rowstore.TurnSweep,
@@ -111,7 +111,7 @@ var needsTurn = map[string]rowstore.Turn{
 	"drop_queue": rowstore.TurnQueue, "queue_uses": rowstore.TurnQueue,
 }
 
-// needsShare says which turn a statement may only run in or in a share of.
+// needsShare says in which turn, or share of it, a statement must run.
 var needsShare = map[string]rowstore.Turn{
 	"claim": rowstore.TurnClaim, "claim_rated": rowstore.TurnClaim,
 	"enqueue": rowstore.TurnQueue, "enqueue_many": rowstore.TurnQueue, "enqueue_alike": rowstore.TurnQueue,

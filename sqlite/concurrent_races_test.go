@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// contest is a store in its concurrent mode, beside which SQL stands for what other transactions do.
+// contest is a store in its concurrent mode. SQL that a test runs stands for what other transactions do.
 type contest struct {
 	*testing.T
 	*sqlite.Store

@@ -10,9 +10,10 @@ import (
 // limitSet is another transaction's SetQueue of a limit.
 const limitSet = "update dibs_queue set concurrency = 1, version = version + 1 where name = 'q' and concurrency <> 1"
 
-// limitedBeside makes a call for each of its statements, before which another transaction commits text. In the end the queue
-// has the limit of 1 that this sets, and is paused. What stands for the other transaction is rolled back with the call if that
-// is made again, so it comes first in the second one.
+// limitedBeside makes a call many times on fresh stores. Before each of the call's statements in turn, another
+// transaction commits text, which sets a limit of 1. In the end the queue must have this limit and be paused. SQL
+// stands for the other transaction. If the call is made again, that SQL is rolled back with its first try, so it runs
+// first in the second try.
 func limitedBeside(t *testing.T, text string, prepare func(*contest), make func(*contest, *rowstore.Store) error) {
 	t.Helper()
 	for moment, statements := 0, 1; moment <= statements; moment++ {
@@ -56,7 +57,7 @@ func TestAChangeOfAQueueThatIsOvertakenIsMadeAgain(t *testing.T) {
 	limitedBeside(t, limitSet, unlimited, func(c *contest, rows *rowstore.Store) error {
 		call := 0
 		_, err := rows.ChangeQueue(t.Context(), "q", func(q *dibs.Queue) error {
-			if call++; call == 2 { // what stood for the other transaction was rolled back
+			if call++; call == 2 { // the SQL that stood for the other transaction was rolled back
 				c.sql(limitSet)
 			}
 			q.Paused = true
@@ -155,7 +156,7 @@ func TestAChangeOfAGroupThatIsOvertakenIsMadeAgain(t *testing.T) {
 			return exec(another)
 		})
 		err := rows.ChangeGroup(t.Context(), "q", "g", func(g *dibs.Group) error {
-			if round++; round == 2 { // what stood for the other transaction was rolled back
+			if round++; round == 2 { // the SQL that stood for the other transaction was rolled back
 				c.sql(another)
 			}
 			g.Limit++

@@ -11,7 +11,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
-// counts is how many rows of counts there are, how many jobs have completed by statistics, and how many by the history.
+// counts returns how many rows of counts there are, and how many jobs have completed by the statistics and by the
+// history.
 func (c *contest) counts() (rows, completed, succeeded int) {
 	c.Helper()
 	if err := c.DB().QueryRowContext(c.Context(), "select count(*) from dibs_tally").Scan(&rows); err != nil {
@@ -31,7 +32,7 @@ func (c *contest) counts() (rows, completed, succeeded int) {
 	return rows, int(stats[0].Completed), succeeded
 }
 
-// ends makes a transaction for each of some jobs that ends it.
+// ends runs n jobs, and ends each in a transaction of its own.
 func (c *contest) ends(n int) {
 	c.Helper()
 	c.enqueue(make([]dibs.NewJob, n)...)

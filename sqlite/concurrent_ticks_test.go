@@ -10,12 +10,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
-// ticked is how another process takes the tick of the schedule s. The row of the job that it has enqueued is left out.
+// ticked is the SQL with which another process takes the tick of the schedule s, without the row of the job that it
+// enqueues.
 const ticked = "update dibs_schedule set last_tick = next_at, last_job = 1000000, next_at = next_at + 3600000000 where name = 's'"
 
-// tickBeside makes a change of a schedule whose tick has come. Another process takes the tick before a statement of it, or
-// just before it gets its turn, if the number of the statement is 0. It returns how many jobs are made for the tick, with that
-// of the other process, and how many statements the change has.
+// tickBeside makes a change of a schedule whose tick has come. Another process takes the tick just before the change's
+// statement number moment, or, if moment is 0, just before the change gets its turn. It returns how many jobs were made
+// for the tick, together with that of the other process, and how many statements the change has.
 func tickBeside(t *testing.T, moment int, of dibs.Schedule, change func(*rowstore.Store) error) (jobs, statements int) {
 	t.Helper()
 	c := newContest(t)

@@ -11,9 +11,9 @@ import (
 // AddStatement adds a statement of a test's own.
 func (s *Store) AddStatement(name, text string) { s.sql.Statements[name] = text }
 
-// Watched returns the calls of the store with each in a session of its own. begin is called before each, and before with the
-// name and the parameters of each statement, before it runs; exec runs a text in the same transaction: it stands for what
-// another has committed meanwhile.
+// Watched returns the calls of the store, each in a session of its own. It calls begin before each call. It calls
+// before, with the statement's name and parameters, before each statement; exec runs SQL in the same transaction, and
+// so stands for what another transaction has committed meanwhile.
 func (s *Store) Watched(ctx context.Context, begin func(), before func(name string, args []any, exec func(text string) error) error) *rowstore.Store {
 	names := map[string]string{}
 	for name, text := range s.sql.Statements {

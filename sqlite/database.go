@@ -13,7 +13,7 @@ import (
 
 func (s *Store) common() *rowstore.Store {
 	if s == nil {
-		return nil // it says itself that the store is not open
+		return nil // a nil rowstore.Store says itself that the store is not open
 	}
 	return s.rows
 }

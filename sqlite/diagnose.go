@@ -74,7 +74,7 @@ func DiagnoseFile(ctx context.Context, db *sql.DB) (r diagnosis.Report, err erro
 	return r, nil
 }
 
-// addFile adds to a report what is to be said of a file.
+// addFile adds to a report the facts about a file.
 func addFile(ctx context.Context, db *sql.DB, path string, texts *statements, r *diagnosis.Report) error {
 	facts, err := fileFacts(ctx, db, path, texts.Statements.Get("diagnose_file"))
 	if err != nil {
@@ -84,7 +84,7 @@ func addFile(ctx context.Context, db *sql.DB, path string, texts *statements, r 
 	return nil
 }
 
-// addLocks adds to a report who locks a file.
+// addLocks adds to a report which processes lock a file.
 func addLocks(ctx context.Context, path string, r *diagnosis.Report) {
 	facts, err := lockFacts(ctx, path)
 	if err != nil {
@@ -117,7 +117,7 @@ func fileFacts(ctx context.Context, db *sql.DB, path, text string) (facts []diag
 	if free > size/2 && size > checkedUpTo {
 		facts = append(facts, diagnosis.Fact{Name: "free_pages", About: path, N: free, Of: size})
 	}
-	// NOOP only counts the pages of the -wal, and those that have been moved into the file.
+	// NOOP only counts: the pages of the -wal, and how many of these have been moved into the file.
 	var busy, inWAL, moved int64
 	if err := db.QueryRowContext(ctx, "pragma wal_checkpoint(noop)").Scan(&busy, &inWAL, &moved); err != nil {
 		return nil, err

@@ -56,8 +56,9 @@ func lockFacts(ctx context.Context, path string) (facts []diagnosis.Fact, err er
 
 var errNoWAL = errors.New("the file has no -shm: only in WAL mode it tells who locks it")
 
-// lockers lists the processes that lock the file: 0 if there is no writer. The system gives its list in
-// parts, between which it changes, so that a lock can be missing: nobody writes if two lists say so.
+// lockers returns the processes that lock the file; writer is 0 if none writes. The system returns its
+// list in parts, and a lock that moves between two of them can be missing. So there is no writer only
+// if two lists have none.
 func lockers(path string) (writer int, readers []int, err error) {
 	if writer, readers, err = listedLockers(path); writer == 0 && err == nil {
 		writer, readers, err = listedLockers(path)
@@ -79,7 +80,7 @@ func listedLockers(path string) (writer int, readers []int, err error) {
 	major, minor := shm.Dev>>8&0xfff|shm.Dev>>32&^0xfff, shm.Dev&0xff|shm.Dev>>12&^0xff
 	file := fmt.Sprintf("%02x:%02x:%d", major, minor, shm.Ino)
 	for lines := bufio.NewScanner(bytes.NewReader(locks)); lines.Scan(); {
-		// 10: POSIX  ADVISORY  READ 31592 fe:00:9977967 124 124
+		// a line looks like this: 10: POSIX  ADVISORY  READ 31592 fe:00:9977967 124 124
 		var number, kind, sort, mode, on, last string
 		var pid, first int
 		n, _ := fmt.Sscan(lines.Text(), &number, &kind, &sort, &mode, &pid, &on, &first, &last)

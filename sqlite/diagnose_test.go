@@ -84,7 +84,7 @@ func TestDiagnoseFindsAReaderThatNeverEnds(t *testing.T) {
 		}
 	}
 	doOn(t, reader, "commit")
-	doOn(t, writer, "insert into big values (1)") // moves it
+	doOn(t, writer, "insert into big values (1)") // this writes into the file what the -wal holds
 	if facts := diagnosed(t, s, "wal"); len(facts) > 0 {
 		t.Errorf("with no reader, Diagnose reports %+v", facts)
 	}

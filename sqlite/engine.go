@@ -25,7 +25,7 @@ func (e engine) Read(ctx context.Context, statement string, each func(*sql.Rows)
 
 func (e engine) Classify(err error) error { return classify(err) }
 
-// insert runs an insert of jobs, and returns the id of the last one. One statement draws its ids in a row.
+// insert runs an insert of jobs, and returns the id of the last one. The ids of one statement follow each other.
 func insert(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last int64, err error) {
 	result, err := conn.ExecContext(ctx, text, args...)
 	if err != nil {

@@ -66,13 +66,13 @@ func resultCode(err error) (code int, ok bool) {
 	return db.Code() & 0xff, true
 }
 
-// busy reports whether another connection was in the way.
+// busy reports whether a call failed because another connection holds a lock.
 func busy(err error) bool {
 	code, ok := resultCode(err)
 	return ok && code == sqlite3.SQLITE_BUSY
 }
 
-// retryBusy repeats f while another connection is in its way, for at most limit.
+// retryBusy repeats f while it fails because another connection holds a lock, for at most limit.
 func retryBusy(ctx context.Context, limit time.Duration, f func() error) error {
 	began := time.Now()
 	for {

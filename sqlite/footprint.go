@@ -27,7 +27,7 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	if err != nil {
 		return f, wrap("locks", err)
 	}
-	defer tx.Rollback() // always: that is the point
+	defer tx.Rollback() // what Locks tries is never committed
 	start := time.Now()
 	claimed, paused, err := rowstore.NewSession(ctx, rowstore.NewPrepared(tx), &s.sql.Dialect).TryClaim(r)
 	if errors.Is(err, dibs.ErrUnknownQueue) {
@@ -72,7 +72,7 @@ func (s *Store) others(ctx context.Context, queue string) (all []footprint.Other
 	return all, nil
 }
 
-// writeOnce begins a write transaction as another process would, but does not wait for it.
+// writeOnce begins a write transaction as another process would, and fails at once if it would have to wait.
 func (s *Store) writeOnce(ctx context.Context) error {
 	conn, err := s.writer.db.Conn(ctx)
 	if err != nil {

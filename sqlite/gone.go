@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// openedFile knows whether the file that the store has open is still the one at its path. If it was deleted or replaced,
-// as by a backup that was put back, SQLite goes on with the old one, which nobody else sees.
+// openedFile knows whether the file that the store has open is still the one at its path. If that was deleted or
+// replaced, for example by a backup, SQLite goes on with the old file, which nobody else sees.
 type openedFile struct {
 	mu     sync.Mutex
 	path   string
@@ -21,7 +21,7 @@ type openedFile struct {
 	gone   error
 }
 
-// lookPause is how often a store looks.
+// lookPause is how often a store looks at the file at its path.
 const lookPause = time.Second
 
 func (f *openedFile) open(path string) (err error) {
@@ -30,7 +30,7 @@ func (f *openedFile) open(path string) (err error) {
 	return err
 }
 
-// check fails for good once another file, or none, is found at the path.
+// check fails if another file, or none, is found at the path, and then always.
 func (f *openedFile) check() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -30,7 +30,7 @@ func TestClaimsForOneKindBehindManyOthersAreSpacedOut(t *testing.T) {
 	if claim(true) != 0 {
 		t.Error("a claim follows at once")
 	}
-	s.NoteFruitless(dibs.DefaultQueue, "wanted", time.Now(), 900*time.Millisecond) // and the longest pause, 1 s, is 1.9 s
+	s.NoteFruitless(dibs.DefaultQueue, "wanted", time.Now(), 900*time.Millisecond) // with the longest pause, 1 s, this makes 1.9 s
 	s.Wake("")
 	<-wake
 	if claim(true) != 0 {
@@ -38,7 +38,7 @@ func TestClaimsForOneKindBehindManyOthersAreSpacedOut(t *testing.T) {
 	}
 	for claimed := 0; claimed == 0; claimed = claim(true) {
 		select {
-		case <-wake: // the last one comes when the pause is over
+		case <-wake: // the last wake-up comes when the pause is over
 		case <-time.After(time.Minute):
 			t.Fatal("no claim follows after the pause")
 		}

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// line is where the processes that write to a file queue. The system has one of them after the other lock a
-// file beside the database, in the order in which they asked, so that those behind it sleep until they are woken
-// instead of trying the database's lock again and again.
+// line is where the processes that write to a file queue. Each locks a file beside the database; the system
+// gives them that lock one after the other, in the order in which they asked, and wakes the next. So those
+// behind sleep instead of trying the database's lock again and again.
 //
-// It is good manners and nothing more: SQLite's own lock keeps writers apart. Where the file cannot be made or
-// locked there is no line, and programs that write without it only make the first in line wait.
+// The line only saves time: SQLite's own lock keeps writers apart. If the file cannot be made or locked, there
+// is no line. Programs that write without the line only make the first in line wait.
 type line struct {
 	mu     sync.Mutex
 	file   *os.File // nil: there is no line
-	asked  bool     // a goroutine waits for the lock
+	asked  bool     // a goroutine waits for the file's lock
 	wanted bool     // a transaction waits for that goroutine
 	held   bool
 	closed bool
-	come   chan struct{} // closed when the lock that was asked for is held
+	come   chan struct{} // closed once this process holds the lock that it asked for
 }
 
 // linePatience is how long a process waits in line before it also tries by itself: the first in line may have been
@@ -35,9 +35,9 @@ const lineSuffix = "-turn"
 func (l *line) open(path string) {
 	file, err := makeBeside(path, lineSuffix)
 	if err != nil {
-		return // as in a directory that cannot be written
+		return // no line, for example in a directory that cannot be written
 	}
-	if _, err := tryLock(file); err != nil { // this file system has no such locks
+	if _, err := tryLock(file); err != nil { // the file system has no such locks
 		_ = file.Close()
 		return
 	}
@@ -47,8 +47,9 @@ func (l *line) open(path string) {
 	l.file = file
 }
 
-// makeBeside opens the file of the database's name and this suffix, or makes it with the database's permissions. Users who
-// may only read the database may not read this file: they need no turn, and could hold up the others by locking it.
+// makeBeside opens the file with the database's name and this suffix, or makes it with the database's permissions.
+// Users who may only read the database may not read this file: they never write, and could hold up the others by
+// locking it.
 func makeBeside(path, suffix string) (*os.File, error) {
 	database, err := os.Stat(path)
 	if err != nil {
@@ -68,15 +69,15 @@ func makeBeside(path, suffix string) (*os.File, error) {
 		}
 	}
 	file, err := os.OpenFile(path+suffix, os.O_RDONLY|os.O_CREATE, mode)
-	if err == nil && runtime.GOOS != "windows" { // where Chmod only makes files read-only
-		_ = file.Chmod(mode) // the umask may have taken some away
+	if err == nil && runtime.GOOS != "windows" { // on Windows, Chmod can only make files read-only
+		_ = file.Chmod(mode) // the umask may have removed some permissions
 		_ = ownAlike(file, database)
 	}
 	return file, err
 }
 
-// join takes the turn if nobody else has it. Otherwise it returns a channel that is closed once the turn has come, and
-// whether the process is waiting there for the first time: it may have given up waiting before, and still be in line.
+// join takes the turn if nobody else has it. Otherwise it returns a channel that is closed once the turn comes. first
+// is false if the process was in line already, since a transaction before had given up waiting.
 func (l *line) join() (come <-chan struct{}, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +96,7 @@ func (l *line) join() (come <-chan struct{}, first bool) {
 	return l.come, true
 }
 
-// wait waits for the lock. If no transaction wants it by then, it gives it back.
+// wait waits for the lock. If no transaction wants the turn by then, it gives the lock back.
 func (l *line) wait() {
 	err := lock(l.file)
 	l.mu.Lock()
@@ -120,7 +121,7 @@ func (l *line) leave() {
 	l.wanted = false
 	if l.held {
 		l.held = false
-		_ = unlock(l.file) // an error ends with the process
+		_ = unlock(l.file) // an error is ignored: the lock ends with the process
 	}
 }
 

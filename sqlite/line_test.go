@@ -59,8 +59,8 @@ func waitUntil(t *testing.T, f func() bool) {
 	}
 }
 
-// A process that was stopped at the head of the line, before it began to write, keeps nobody from writing; nor do two
-// of them wait for it each time.
+// A process that was stopped at the head of the line, before it began to write, keeps nobody from writing. Nor do two
+// other processes wait for it each time.
 func TestTheFirstInLineMayNeverWrite(t *testing.T) {
 	needs.Race(t)
 	needs.Long(t)

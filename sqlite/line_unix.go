@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// The locks are those of flock: they belong to the open file, end with the process that has it, and are none of those that
-// SQLite has on its files.
+// These are the locks of flock. They belong to the open file, end with the process that has it open, and differ from
+// the locks that SQLite takes on its files.
 
 func tryLock(file *os.File) (held bool, err error) {
 	err = flock(file, syscall.LOCK_EX|syscall.LOCK_NB)
@@ -20,7 +20,7 @@ func tryLock(file *os.File) (held bool, err error) {
 	return err == nil, err
 }
 
-// lock waits for the lock, in the system.
+// lock waits for the lock, without polling.
 func lock(file *os.File) error { return flock(file, syscall.LOCK_EX) }
 
 func unlock(file *os.File) error { return flock(file, syscall.LOCK_UN) }

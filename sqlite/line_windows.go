@@ -28,7 +28,7 @@ func tryLock(file *os.File) (held bool, err error) {
 	return err == nil, err
 }
 
-// lock waits for the lock, in the system.
+// lock waits for the lock, without polling.
 func lock(file *os.File) error { return lockFirstByte(file, exclusive) }
 
 func lockFirstByte(file *os.File, flags uintptr) error {

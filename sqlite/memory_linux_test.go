@@ -22,7 +22,7 @@ func TestAWorkersMemoryDoesNotGrowWithTheQueue(t *testing.T) {
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	const few, many = 10_000, 100_000
-	const growth = 1.5 // with a page cache of 64 MiB it was 3
+	const growth = 1.5 // with a page cache of 64 MiB the memory grew by a factor of 3
 	small, large := memoryOfADrain(t, few), memoryOfADrain(t, many)
 	t.Logf("largest memory of a worker process: %d kB with %d jobs, %d kB with %d", small, few, large, many)
 	if float64(large) > growth*float64(small) {

@@ -18,7 +18,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/sqlfiles"
 )
 
-// migration is what makes a migration. It ends with the insert into the table migration.
+// migration is the SQL of a migration, and the insert that records it in the table migration.
 func (s *statements) migration(m sqlfiles.Migration) string {
 	return s.named(m.Text) + fmt.Sprintf("\ninsert into %smigration (version, compatible_with, applied_at) values (%d, %d, unixepoch() * 1000000);\n",
 		s.prefix, m.Version, m.Compatible)
@@ -53,11 +53,11 @@ func Migrate(ctx context.Context, path string, o Options) error {
 	return db.Close()
 }
 
-// migrate brings the schema of the file at path up to date, under the write lock of the
-// file: if several processes open it at once, one does the work. A file that holds only
-// other programs' tables is not changed unless add is true. The file gets its WAL mode,
-// which stays, only when all tables are there. It returns a pool with the connection that did
-// this, as a writer's: each connection reads the whole schema first, which is most of the work.
+// migrate brings the schema of the file at path up to date, under the file's write lock: if
+// several processes open the file at once, one of them does the work. If the file holds only
+// tables of other programs, it is changed only if add is true. The file gets WAL mode, for
+// good, once all tables are there. migrate returns a pool with the connection that did this, as
+// a writer's pool: each new connection first reads the whole schema, which is most of the work.
 func migrate(ctx context.Context, path string, o *Options, add bool) (s *statements, db *sql.DB, err error) {
 	if err := checks.Context(ctx); err != nil {
 		return nil, nil, err
@@ -77,10 +77,10 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (s *stateme
 	}
 	version, run := 0, []string(nil)
 	err = retryBusy(ctx, o.BusyTimeout, func() (err error) {
-		db = openPool(dataSource(path, *o).writer, nil, 0) // it connects when it is used
+		db = openPool(dataSource(path, *o).writer, nil, 0) // the pool connects when it is first used
 		defer func() {
 			if err != nil {
-				_ = db.Close() // err is the cause
+				_ = db.Close() // err says what went wrong
 			}
 		}()
 		version, err = glance(ctx, db, path, s, len(known), add, existing)
@@ -113,13 +113,14 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (s *stateme
 	return s, db, nil
 }
 
-// glance reads the schema's version and changes nothing in a file that it refuses.
+// glance reads the schema's version, and changes nothing in a file that it refuses.
 //
-// If there is a -wal it reads by another connection, read-only: closing one that may write would
-// move the changes of a dead program from there into the file. Otherwise it reads by db, which may write,
-// so that SQLite deletes the -wal and -shm that reading makes. As that undoes the unfinished
-// transaction of a dead program, a file with a -journal is first read as it is. A file whose first
-// transaction was never committed counts as empty, in which tables are made unless existing is true.
+// If there is a -wal, it reads by another connection that is read-only: to close a connection that may
+// write would move the changes of a dead program from the -wal into the file. Otherwise it reads by db,
+// which may write, so that SQLite deletes the -wal and -shm that reading makes. That would also undo the
+// unfinished transaction of a dead program, so a file with a -journal is first read as it is. A file
+// whose first transaction was never committed counts as empty; in an empty file tables are made unless
+// existing is true.
 func glance(ctx context.Context, db *sql.DB, path string, s *statements, know int, add, existing bool) (version int, err error) {
 	// SQLite has the -wal and the -journal beside the file, not beside a link to it.
 	if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -132,13 +133,13 @@ func glance(ctx context.Context, db *sql.DB, path string, s *statements, know in
 	}
 	switch {
 	case hasContent(path + "-wal"):
-		return look(url.Values{}) // this makes a -shm at most
+		return look(url.Values{}) // makes a -shm at most
 	case hasContent(path + "-journal"):
 		if _, err := look(url.Values{}); !isHot(err) {
 			if err != nil {
 				return 0, err
 			}
-			break // the journal is that of a transaction under way
+			break // the journal belongs to a transaction under way
 		}
 		version, err := look(url.Values{"immutable": {"1"}})
 		switch {
@@ -162,7 +163,7 @@ func hasContent(path string) bool {
 func beganEmpty(journal string) bool {
 	f, err := os.Open(journal)
 	if err != nil {
-		return errors.Is(err, fs.ErrNotExist) // the transaction has just ended
+		return errors.Is(err, fs.ErrNotExist) // without a journal, the transaction has just ended
 	}
 	defer f.Close()
 	var header [20]byte
@@ -190,9 +191,9 @@ func upgrade(ctx context.Context, db *sql.DB, s *statements, known []sqlfiles.Mi
 	return run, tx.Commit()
 }
 
-// setWAL puts the file into WAL mode, for good. For that, nobody may read the file. Tried at
-// once or not at all, it would fail as long as others look at the file to open it; while it
-// waits, SQLite lets nobody else begin to read.
+// setWAL puts the file into WAL mode, for good. While it does, nobody may read the file. So
+// it must wait for readers: a single try would fail while other processes look at the file to
+// open it. SQLite lets nobody else begin to read while it waits.
 func setWAL(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -207,7 +208,7 @@ func setWAL(ctx context.Context, db *sql.DB) error {
 	if err == nil && mode != "wal" {
 		err = fmt.Errorf("%w: the file stays in journal mode %s, dibs needs WAL mode; it must be on a local disk", dibs.ErrUnavailable, mode)
 	}
-	if err == nil { // a writer waits by itself
+	if err == nil { // the driver need not wait: turn.begin does
 		_, err = conn.ExecContext(ctx, "pragma busy_timeout = 0")
 	}
 	return err
@@ -234,9 +235,9 @@ func forgetStatistics(ctx context.Context, db *sql.DB, s *statements) error {
 	return nil
 }
 
-// schemaVersion is 0 where there is no schema. It fails with dibs.ErrSchema if a program
-// that knows versions up to know may not use the schema, or if add is false and the file
-// holds only other tables or has another program's id.
+// schemaVersion reads the schema's version, 0 if there is no schema. It fails with
+// dibs.ErrSchema if the schema needs a program that knows a later version than know, or if
+// add is false and the file holds only tables of other programs or has another program's id.
 func schemaVersion(ctx context.Context, db interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
 }, s *statements, know int, add bool,

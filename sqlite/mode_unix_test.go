@@ -13,7 +13,8 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// Only the owner can read the file, unless the program allows more. Who may only read it may not lock the file of the line.
+// Only the owner can read the file, unless the program allows more. Users who may only read the file may not lock the
+// file of the line.
 func TestANewFileIsItsOwnersAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ given, want, line os.FileMode }{{0, 0o600, 0o600}, {0o640, 0o640, 0o600}} {

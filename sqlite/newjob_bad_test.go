@@ -300,7 +300,7 @@ func TestNewJobRefusesWhatEnqueueRefuses(t *testing.T) {
 			if without == "" {
 				without = "is over the limit of "
 			}
-			if !strings.HasPrefix(b.Reason, without) && !strings.HasSuffix(a.Field, "unique_window") { // which may name no time zone
+			if !strings.HasPrefix(b.Reason, without) && !strings.HasSuffix(a.Field, "unique_window") { // the view's error about a window may leave out the time zone
 				t.Fatalf("%+v gave %v, by the view %v", j, want, got)
 			}
 		}

@@ -70,10 +70,10 @@ func TestNewJobMakesTheRowsOfEnqueue(t *testing.T) {
 	})
 }
 
-// begun is the time of a steady store at first, far ahead of the system's.
+// begun is the first time of a steady store, far ahead of the system's clock.
 const begun = 4_000_000_000_000_000
 
-// steadyStore opens a file whose clock the system's does not move.
+// steadyStore opens a file whose clock does not follow the system's.
 func steadyStore(t *rapid.T, path string) *sqlite.Store {
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{Relaxed: true})
 	if err != nil {
@@ -105,7 +105,7 @@ func enqueueSame(t *rapid.T, both []dibs.Database) {
 	}
 }
 
-// drawJob draws a valid job, of few names, so that they meet.
+// drawJob draws a valid job with few possible names and keys, so that jobs have equal ones.
 func drawJob(t *rapid.T) dibs.NewJob {
 	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
 	lasting := func(what string) time.Duration {

@@ -116,7 +116,7 @@ func (t viewTx) insertJob(ctx context.Context, j dibs.NewJob) (dibs.Enqueued, er
 	return e, rows.Err()
 }
 
-// viewValues are those of viewColumns, null where the job says nothing.
+// viewValues are the values of viewColumns, null where the job says nothing.
 func viewValues(j dibs.NewJob) ([]any, error) {
 	payload, err := json.Marshal(j.Payload)
 	switch p := j.Payload.(type) {
@@ -167,7 +167,7 @@ func seconds(d time.Duration) float64 {
 	return float64(d.Microseconds()) / 1e6
 }
 
-// viewError is the InvalidError that a trigger means.
+// viewError turns an error raised by the view's trigger into the InvalidError that it stands for.
 func viewError(err error) error {
 	var refused *modernc.Error
 	const raised = 1811 // SQLITE_CONSTRAINT_TRIGGER

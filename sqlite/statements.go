@@ -45,7 +45,7 @@ func load(prefix string) (*statements, error) {
 	return s, nil
 }
 
-// afterHold keeps claims from jobs that hold a place of their group while they wait for its rate.
+// afterHold is a condition of claims: it leaves out jobs that hold a place of their group while they wait for its rate.
 const afterHold = `and (group_key is null or not exists (
       select 1
       from dibs_rate r
@@ -61,7 +61,7 @@ func repeated(insert string, n int) string {
 	return insert + strings.Repeat(", "+row, n-1)
 }
 
-// named replaces the prefix in the files by the store's.
+// named replaces the default prefix in a file's text by the store's.
 func (s *statements) named(text string) string {
 	return strings.ReplaceAll(text, defaultPrefix, s.prefix)
 }

@@ -62,13 +62,13 @@ func (o *Options) complete() (*statements, error) {
 
 // Store is a SQLite file with dibs' tables, as Open makes it. It implements dibs.Database.
 type Store struct {
-	rows       *rowstore.Store // what the calls do (database.go)
+	rows       *rowstore.Store // makes the calls that decide in Go (database.go)
 	sql        *statements
 	path       string // the file's path as SQLite reports it
 	file       openedFile
 	writer     *writer
 	readers    *sql.DB
-	prepared   *rowstore.Prepared // on readers
+	prepared   *rowstore.Prepared // statements prepared on readers
 	watch      watch
 	callerPool *sql.DB
 	turn       *turn
@@ -90,7 +90,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s := &Store{sql: text, turn: newTurn()}
 	s.rows = rowstore.New(engine{s}, &text.Dialect)
 	if err := s.open(ctx, path, o, writing); err != nil {
-		_ = s.release() // open's error is the cause
+		_ = s.release() // the error of open says what went wrong
 		return nil, opening(path, err)
 	}
 	return s, nil
@@ -110,7 +110,7 @@ func (s *Store) open(ctx context.Context, path string, o Options, writing *sql.D
 	if s.writer, err = startWriter(ctx, writing, s, o.BusyTimeout); err != nil {
 		return err
 	}
-	err = retryBusy(ctx, o.BusyTimeout, func() error { // the file may just have got its WAL mode
+	err = retryBusy(ctx, o.BusyTimeout, func() error { // another process may be setting the file's WAL mode
 		return s.writer.conn.QueryRowContext(ctx, mainFile).Scan(&s.path)
 	})
 	if err != nil {

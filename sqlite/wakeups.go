@@ -22,7 +22,7 @@ type watch struct {
 	store    *Store
 	conn     *sql.Conn // nil until somebody listens
 	prepared *rowstore.Prepared
-	session  *rowstore.Session // reads on conn
+	session  *rowstore.Session // reads by conn
 	version  int64             // data_version of the file at the last look
 }
 
@@ -45,6 +45,6 @@ func (w *watch) look(ctx context.Context) *rowstore.Session {
 
 func (w *watch) close() {
 	if w.conn != nil {
-		_ = errors.Join(w.prepared.Close(), w.conn.Close()) // it only reads
+		_ = errors.Join(w.prepared.Close(), w.conn.Close()) // an error is ignored: the connection has only read
 	}
 }

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// politeFor is how long a writer remembers that it has met another process. Meanwhile
-	// it pauses for a gap after each maxStretch of work, long enough for a process that
-	// tries again every retryPause.
+	// politeFor is how long a writer takes care of another process after it has seen one.
+	// During that time it pauses for gap after each maxStretch of work, which is long enough
+	// for a process that tries again every retryPause.
 	politeFor  = 100 * time.Millisecond
 	maxStretch = 10 * time.Millisecond
 	gap        = 2 * time.Millisecond
-	// A writer that has waited for its next call for restedFor has left such a gap.
+	// If the writer has waited this long for its next call, it has left a gap already.
 	restedFor = time.Millisecond
 )
 
@@ -30,11 +30,11 @@ type writer struct {
 	db       *sql.DB
 	lockWait time.Duration // how long a transaction waits for the file's lock
 
-	// Only the goroutine of calls uses the fields below.
+	// Only the goroutine that runs calls uses the fields below.
 	prepared     *rowstore.Prepared
 	memory       *rowstore.Memory // as it was at version
-	version      int64            // data_version of the file at our last transaction
-	otherCommits int64            // turn.otherCommits at our last transaction
+	version      int64            // data_version of the file at the writer's last transaction
+	otherCommits int64            // turn.otherCommits at the writer's last transaction
 	rivalSeenAt  time.Time        // when another process was last seen writing
 	busySince    time.Time        // when the last pause ended
 	endedAt      time.Time        // when the last transaction ended
@@ -114,7 +114,7 @@ func (w *writer) Transact(f func(*rowstore.Session) error) (wake []string, err e
 	end := "commit"
 	if err == nil && s.Idle() {
 		var idle bool
-		if idle, err = w.onlyReadTime(s, changed); idle { // a commit would wake other processes to look for jobs
+		if idle, err = w.onlyReadTime(s, changed); idle { // do not commit: a commit would wake other processes to look for jobs
 			end = "rollback"
 		}
 	}
@@ -124,19 +124,19 @@ func (w *writer) Transact(f func(*rowstore.Session) error) (wake []string, err e
 	if err != nil {
 		w.memory.Forget()
 		w.memory.Upkeep = upkeep
-		_ = w.Exec("rollback") // SQLite may have rolled back already
+		_ = w.Exec("rollback") // an error is ignored: SQLite may have rolled back by itself
 		return nil, err
 	}
 	return s.Wakes(), nil
 }
 
-// idleClock is how far ahead of the system's clock the database's may be for a transaction to be
-// dropped that has changed nothing else. If the system's clock was put back by more than that, each
-// transaction moves the database's on.
+// idleClock: if the database's clock is at most this far ahead of the system's, a transaction that
+// has changed only the clock is rolled back. If it is further ahead, since the system's clock was
+// put back, each transaction moves the database's clock on.
 const idleClock = time.Second
 
-// onlyReadTime reports whether the transaction has changed nothing but the clock. Before it, the connection had
-// changed some rows already.
+// onlyReadTime reports whether a transaction has changed nothing but the clock. before is how many rows the
+// connection had changed before it.
 func (w *writer) onlyReadTime(s *rowstore.Session, before int64) (bool, error) {
 	reads, ahead := s.Clock()
 	if ahead > idleClock {
@@ -147,8 +147,8 @@ func (w *writer) onlyReadTime(s *rowstore.Session, before int64) (bool, error) {
 	return changed-before == reads, err
 }
 
-// session makes the session of a transaction, and tells how many rows the connection had changed before it. The session
-// keeps the settings read by earlier ones until another connection writes.
+// session makes the session of a transaction. changed is how many rows the connection had changed before it. The
+// session has the settings that earlier ones have read, unless another connection has written since.
 func (w *writer) session() (s *rowstore.Session, changed int64, err error) {
 	var version int64
 	if err := rowstore.One(context.Background(), w.prepared, "select data_version, total_changes() from pragma_data_version", &version, &changed); err != nil {
