@@ -12,7 +12,7 @@ import (
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns those findings, one line each.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	return call(ctx, s, "repair", nil, func(tx *Session) ([]string, error) {
-		if err := tx.needTurn(TurnSweep, "", false); err != nil { // two at once would both add what the counts lack
+		if err := tx.needTurn(TurnSweep, "", false); err != nil { // two repairs at once would both add what the counts lack
 			return nil, err
 		}
 		return tx.repair()
@@ -39,7 +39,7 @@ func (s *Session) repair() ([]string, error) {
 }
 
 func (s *Session) findDamage() (all []reads.Damage, err error) {
-	// Earlier calls in the same transaction have changed rows, but not yet the counts.
+	// Write the counts first: earlier calls in this transaction have changed rows, but not the counts.
 	if err := s.WriteTally(); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// sweepEvery is how often a process that claims sweeps.
+	// sweepEvery is how often a process sweeps as a part of its claims.
 	sweepEvery = time.Second
 	// claimCheckEvery is how often the sweep looks at a claim, however long its leases are,
 	// to forget it once its jobs are finished.
@@ -65,16 +65,17 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	return c.jobs, nil
 }
 
-// claimed is what a claim has found. The database may run a claim again that it has rolled back, so each run makes it anew.
+// claimed is what a claim has found. A database may roll a claim back and run it again, so each run fills a new one.
 type claimed struct {
 	jobs  []*dibs.RawJob
-	held  time.Duration // workers are woken after it; 0: they are not
+	held  time.Duration // workers are woken after this time; 0: they are not woken
 	began time.Time
-	took  time.Duration // how long it looked; 0: it did not look
+	took  time.Duration // how long the claim looked for jobs; 0: it did not look
 }
 
-// resting reports whether a claim should find nothing without a look, since the last one for these kinds has read past many
-// jobs of other kinds and found nothing. Workers that were woken meanwhile are woken again when the pause is over.
+// resting reports whether a claim should return nothing without looking, because the last claim for these kinds has
+// read past many jobs of other kinds and found nothing. Workers that were woken in the meantime are woken again after
+// the pause.
 func (s *Store) resting(r dibs.ClaimRequest) bool {
 	left, woken := s.Rests.Left(r.Queue, r.Kinds, time.Now(), s.bell.LastWoken(r.Queue))
 	if left > 0 && woken {
@@ -152,8 +153,8 @@ func (s *Session) newClaim(q *queue, worker string, lease time.Duration) *pendin
 	return c
 }
 
-// room is how many jobs of a request may be claimed: those that the queue's concurrency limit
-// and its rate let start, and none ahead if there are groups or one of these.
+// room is how many jobs a claim may take: no more than the queue's concurrency limit and rate
+// let start, and none ahead if there are groups, a limit or a rate.
 func (s *Session) room(q *queue, r dibs.ClaimRequest) (int, error) {
 	if q.Rate.N > 0 {
 		free, err := s.mayStart(q)
@@ -189,8 +190,8 @@ func (s *Session) room(q *queue, r dibs.ClaimRequest) (int, error) {
 	return min(r.N-r.Ahead, q.Concurrency-running), nil
 }
 
-// claimLanes takes up to n jobs, priority by priority, so that it reads no job that is not
-// due, and the order is right whatever the plan.
+// claimLanes takes up to n jobs, priority by priority. So it reads only due jobs, and in the
+// right order, whatever plan the database chooses.
 func (s *Session) claimLanes(c *pendingClaim, kinds any, n int) error {
 	statement := "claim"
 	if c.queue.groupRates {
@@ -244,10 +245,10 @@ func (c *pendingClaim) add(rows *sql.Rows) error {
 	return nil
 }
 
-// sortFrom sorts the jobs from the place first on in the queue's order.
+// sortFrom sorts the jobs from index first on in the queue's order.
 func (c *pendingClaim) sortFrom(first int) { checks.SortClaimed(c.jobs[first:], c.queue.Order) }
 
-// record logs the claim, counts its jobs, and frees the unique keys held only until a claim.
+// record logs the claim, counts its jobs, and frees the unique keys that are held only until a claim.
 func (s *Session) record(c *pendingClaim) error {
 	var ids, free []int64
 	var waited int64
@@ -288,7 +289,7 @@ func (s *Session) logClaim(c *pendingClaim, ids string) {
 	s.later("log_claim", c.token[:], c.queue.Name, c.worker, look, ids)
 }
 
-// jsonNames encodes names as statements take them; nil for none.
+// jsonNames encodes names as a statement's parameter; nil if there are none.
 func jsonNames(names []string) (any, error) {
 	if len(names) == 0 {
 		return nil, nil

@@ -17,43 +17,44 @@ import (
 // others hold, and a call that needs one is made again. So no two transactions wait for each other. Settings, and then claims,
 // are waited for in the order of their names and tokens.
 type Concurrent struct {
-	// Turn takes a turn until the transaction ends. It never waits, and reports whether it was got. One that is shared
-	// excludes only those that are not.
+	// Turn takes a turn until the transaction ends. It never waits, and reports whether it has got the turn. Any
+	// number of transactions can share a turn, but not with one that has it alone.
 	Turn func(s *Session, turn Turn, queue string, shared bool) (got bool, err error)
-	// LockKeys locks unique keys, held or free, until the transaction ends. It never waits, and reports whether all were got.
+	// LockKeys locks unique keys, whether or not a job holds them, until the transaction ends. It never waits, and
+	// reports whether it has got all.
 	LockKeys func(s *Session, keys []UniqueKey) (got bool, err error)
-	// OneWriter says that transactions come one after the other all the same, as where SQLite tests this. Then a caller's
-	// transaction gives the places of groups itself, as no other transaction could do it meanwhile.
+	// OneWriter says that transactions run one after the other all the same, as on SQLite, which tests this mode. Then
+	// a caller's transaction itself gives the places of groups, as no other transaction could meanwhile.
 	OneWriter bool
 }
 
 // Turn is what only one transaction at a time may do in a queue.
 type Turn string
 
-// The turns.
+// These are the turns. Those that say so are for all queues together.
 const (
 	TurnClaim Turn = "claim" // claim under a limit or a rate; other claims share it
 	TurnAdmit Turn = "admit" // give the places of groups
-	TurnSweep Turn = "sweep" // delete what is kept no longer, and merge counts; of all queues
-	TurnQueue Turn = "queue" // delete a queue; what adds jobs or groups to it shares it
-	TurnGroup Turn = "group" // set a limit or a rate of a group; its name stands behind that of the queue
-	TurnTicks Turn = "ticks" // change schedules, or enqueue the jobs of their ticks; of all queues
+	TurnSweep Turn = "sweep" // delete what is no longer kept, and merge counts; for all queues
+	TurnQueue Turn = "queue" // delete a queue; shared by calls that add jobs or groups to it
+	TurnGroup Turn = "group" // set a limit or a rate of a group; the turn's name is the queue's and then the group's
+	TurnTicks Turn = "ticks" // change schedules, or enqueue the jobs of their ticks; for all queues
 )
 
 // UniqueKey is a key of a queue.
 type UniqueKey struct{ Queue, Key string }
 
-// missedTurn is how soon a claim is tried again that has not got its turn.
+// missedTurn is how soon a claim that did not get its turn is tried again.
 const missedTurn = 5 * time.Millisecond
 
-// heldJobs is how soon the places of a group are given anew if another transaction holds one of its jobs. Until then its other
-// jobs start.
+// heldJobs is how soon the places of a group are given again if another transaction has locked one of its jobs.
+// Meanwhile the group's other jobs start.
 const heldJobs = 100 * time.Millisecond
 
 // concurrent reports whether others write while the transaction is open.
 func (s *Session) concurrent() bool { return s.dialect.Concurrent != nil }
 
-// turn takes a turn; without other writers it is always got.
+// turn takes a turn. Without other writers it always gets it.
 func (s *Session) turn(t Turn, queue string, shared bool) (bool, error) {
 	if !s.concurrent() {
 		return true, nil
@@ -61,7 +62,7 @@ func (s *Session) turn(t Turn, queue string, shared bool) (bool, error) {
 	return s.dialect.Concurrent.Turn(s, t, queue, shared)
 }
 
-// needTurn takes a turn without which the call cannot go on: it is then made again.
+// needTurn takes a turn, and fails with errAgain if it does not get it: then the call is made again.
 func (s *Session) needTurn(t Turn, queue string, shared bool) error {
 	got, err := s.turn(t, queue, shared)
 	if err == nil && !got {
@@ -84,8 +85,8 @@ func (s *Session) lockKeys(rows []checks.Row) error {
 	return s.lockEach(keys)
 }
 
-// lockKeysOf locks the unique keys of finished jobs, before the jobs themselves: one that is requeued may hold its key again.
-// Their keys are returned.
+// lockKeysOf locks the unique keys of finished jobs before the jobs themselves, as a requeued job may hold its key
+// again. It returns the keys.
 func (s *Session) lockKeysOf(ids []int64) (keys []UniqueKey, err error) {
 	if !s.concurrent() {
 		return nil, nil
@@ -116,8 +117,8 @@ func (s *Session) lockEach(keys []UniqueKey) error {
 	return err
 }
 
-// claimTurn takes the turn of a claim and returns the queue's settings as they are in it; nil if the claim may not go on
-// now. A change of a limit waits for the claims that have begun before it, so none goes by an old one.
+// claimTurn takes the turn of a claim, and returns the queue's settings as they are in that turn; nil if the claim
+// cannot go on now. A change of a limit waits for the claims that began before it, so no claim uses an old limit.
 func (s *Session) claimTurn(q *queue) (*queue, error) {
 	if !s.concurrent() {
 		return q, nil
@@ -135,8 +136,9 @@ func (s *Session) claimTurn(q *queue) (*queue, error) {
 	return now, nil
 }
 
-// countRunning counts the running jobs of a queue that has got its limit since they were claimed: SetQueue could not, as claims
-// without the limit may still have been under way. It returns how many others hold, which the next claim will count.
+// countRunning counts the running jobs of a queue whose limit was set after these jobs were claimed. SetQueue could not
+// count them, as claims without the limit may still have been under way. left is how many jobs other transactions have
+// locked; the next claim counts these.
 func (s *Session) countRunning(queue string) (left int, err error) {
 	if !s.concurrent() {
 		return 0, nil
@@ -156,8 +158,8 @@ func (s *Session) countRunning(queue string) (left int, err error) {
 // Tx.do make such a call again.
 var errAgain = fmt.Errorf("%w: another transaction holds what this call needs, such as a unique key or a job; try again", dibs.ErrUnavailable)
 
-// keepQueue returns the settings of a queue that gets rows, and keeps it from being deleted until the transaction ends. A
-// queue that does not exist is made.
+// keepQueue returns the settings of a queue to which the transaction adds rows, and keeps the queue from being deleted
+// until the transaction ends. It makes a queue that does not exist.
 func (s *Session) keepQueue(name string) (*queue, error) {
 	if s.concurrent() && !s.kept[name] {
 		if err := s.needTurn(TurnQueue, name, true); err != nil {
@@ -167,12 +169,13 @@ func (s *Session) keepQueue(name string) (*queue, error) {
 			s.kept = make(map[string]bool)
 		}
 		s.kept[name] = true
-		delete(s.queues, name) // it may have been deleted since it was read
+		delete(s.queues, name) // the queue may have been deleted since its settings were read
 	}
 	return s.ensureQueue(name)
 }
 
-// keepQueues is keepQueue for those of new jobs, in the order of their names: others may make them at the same time.
+// keepQueues calls keepQueue for the queues of new jobs, in the order of their names, as other transactions may make
+// the same queues.
 func (s *Session) keepQueues(rows []checks.Row) error {
 	if !s.concurrent() {
 		return nil
@@ -190,11 +193,11 @@ func (s *Session) keepQueues(rows []checks.Row) error {
 	return nil
 }
 
-// limited reports whether claims count what runs or has started, one claim at a time.
+// limited reports whether claims count jobs that run or have started, so that only one claim at a time can go on.
 func (q *queue) limited() bool { return q.Concurrency > 0 || q.Rate.N > 0 }
 
-// askForPlaces has the groups that were touched settled by the next admission: in this transaction the places could not
-// be counted, as others may give and take some meanwhile.
+// askForPlaces leaves the touched groups to the next admission. This transaction cannot count their places, as other
+// transactions may give and take some meanwhile.
 func (s *Session) askForPlaces() {
 	for g := range s.touched {
 		s.woken[g.queue] = true
@@ -203,8 +206,8 @@ func (s *Session) askForPlaces() {
 	clear(s.touched)
 }
 
-// ask leaves wake rows of groups. The groups are settled by the first admission after notBefore. Claims pass over their jobs from
-// then on.
+// ask leaves wake rows of groups, so that the first admission after notBefore settles the groups. From then on claims
+// pass over their jobs.
 func (s *Session) ask(groups []group, notBefore int64) {
 	if len(groups) == 0 {
 		return
@@ -216,13 +219,13 @@ func (s *Session) ask(groups []group, notBefore int64) {
 	s.later("wake", jsonText(list), notBefore)
 }
 
-// placesAsked reports whether groups of a queue wait for an admission.
+// placesAsked reports whether groups of a queue have wake rows.
 func (s *Session) placesAsked(queue string) (asked bool, err error) {
 	_, err = s.one("asked", []any{queue, s.now()}, &asked)
 	return asked, err
 }
 
-// askedQueues lists the queues with groups that wait for an admission.
+// askedQueues lists the queues whose groups have wake rows.
 func (s *Session) askedQueues() ([]string, error) {
 	if !s.concurrent() {
 		return nil, nil
@@ -230,13 +233,13 @@ func (s *Session) askedQueues() ([]string, error) {
 	return s.names("asked_queues", s.now())
 }
 
-// admitting runs a claim, and before it an admission if groups of the queue wait for one. soon is not 0 if another transaction
-// has the turn of that, or holds jobs of groups: after that time there may be places.
+// admitting runs a claim, and before it an admission if groups of the queue have wake rows. If another transaction has
+// the turn to admit, or has locked jobs of groups, soon says after what time there may be places; otherwise it is 0.
 func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session) (claimed, error)) (c claimed, soon time.Duration, err error) {
 	if s.concurrent() != nil {
 		asked := false
 		c, err = call(ctx, s, "claim", nil, func(tx *Session) (c claimed, err error) {
-			if err := tx.sweepIfDue(); err != nil { // what it puts back, and ticks, may ask for places
+			if err := tx.sweepIfDue(); err != nil { // a sweep puts jobs back and runs ticks, which may leave wake rows
 				return c, err
 			}
 			if asked, err = tx.placesAsked(queue); err != nil || asked {
@@ -288,8 +291,8 @@ func (s *Session) admitAsked(queue string) error {
 	return err
 }
 
-// admit gives the places of the groups of a queue for which others have asked, in turn: they are counted and given by one
-// transaction at a time. What it has not seen has left a wake row, or will.
+// admit gives the places of the groups that have wake rows. It does so in a turn: only one transaction at a time counts
+// and gives the places of a queue. Changes that it cannot see yet have their own wake rows.
 func (s *Session) admit(name string) error {
 	got, err := s.turn(TurnAdmit, name, false)
 	if err != nil || !got {
@@ -320,7 +323,7 @@ func (s *Session) admit(name string) error {
 	return nil
 }
 
-// wakeRows reads the wake rows of a queue, touches their groups, and returns their ids.
+// wakeRows reads the wake rows of a queue, touches the groups that they name, and returns the rows' ids.
 func (s *Session) wakeRows(queue string) (ids []int64, err error) {
 	err = s.each("wakes", func(rows *sql.Rows) error {
 		var id int64

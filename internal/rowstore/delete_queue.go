@@ -31,7 +31,7 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error 
 		if err := left.InUse(name); err != nil {
 			return err
 		}
-		for _, state := range finalStates { // each has transactions of its own, as the jobs may be many
+		for _, state := range finalStates { // each state has transactions of its own, as there may be many jobs
 			if _, err := s.pruneAll(ctx, name, state, 0); err != nil {
 				return err
 			}
@@ -40,8 +40,9 @@ func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error 
 	return s.write(ctx, "delete queue", func(tx *Session) error { return tx.deleteQueue(name, ended, users) })
 }
 
-// deleteQueue looks and deletes in one write transaction: an enqueue comes before it, and is found, or after it, and
-// makes the queue anew. Where others write meanwhile, a turn keeps them apart.
+// deleteQueue looks for uses of the queue and deletes it in one write transaction. An enqueue comes before that, so
+// its jobs are found, or after it, and then makes the queue anew. If others write at the same time, a turn keeps the
+// two apart.
 func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) error {
 	if got, err := s.turn(TurnQueue, name, false); err != nil || !got {
 		return cmp.Or(err, checks.QueueFilling(name))
@@ -62,7 +63,7 @@ func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) er
 	if err := uses.InUse(name); err != nil {
 		return err
 	}
-	if err := s.WriteTally(); err != nil { // what was counted in this transaction goes, too
+	if err := s.WriteTally(); err != nil { // write the counts of this transaction, so that they are deleted, too
 		return err
 	}
 	gone := []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_keys", "drop_queue_tally"}

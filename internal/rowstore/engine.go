@@ -10,14 +10,15 @@ import (
 
 // Engine is what a database's package does for a Store: it runs transactions and names errors.
 type Engine interface {
-	// Ready refuses calls on a database that is closed or lost, and with a context that is nil or has ended.
+	// Ready refuses calls on a database that is closed or lost, and calls with a context that is nil or has ended.
 	Ready(ctx context.Context) error
-	// Write runs f as one call of a transaction and returns when that is durable. f may run twice: nothing may
-	// remain of the first time but what the second replaces. If f fails, it has changed nothing.
+	// Write runs f as one call in a transaction, and returns once that is durable. It may run f twice: then
+	// the second run must replace all that the first has left in memory. If f fails, it has changed nothing in
+	// the database.
 	Write(ctx context.Context, f func(*Session) error) error
-	// Read runs one statement that only reads, and calls each for its rows, which are of one snapshot.
+	// Read runs one statement that only reads, in one snapshot, and calls each for each row.
 	Read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error
-	// Classify makes an error of the driver's one of dibs', by its code.
+	// Classify turns an error of the driver into one of dibs, by its code.
 	Classify(err error) error
 	// Open fails if a caller's transaction has ended: with ErrRolledBack if the database has rolled it back by itself.
 	Open(ctx context.Context, tx dibs.SQLTx) error
@@ -28,11 +29,12 @@ type Engine interface {
 // Dialect is a database's statements, and what statements cannot say.
 type Dialect struct {
 	Statements Statements
-	// Insert runs a statement that inserts jobs, and returns the id of the last one. The ids of one statement are in a row.
+	// Insert runs a statement that inserts jobs, and returns the id of the last one. The ids of one statement follow
+	// each other.
 	Insert func(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last int64, err error)
-	// Concurrent is nil where transactions that write come one after the other.
+	// Concurrent is nil if write transactions run one after the other.
 	Concurrent *Concurrent
-	// Now is the database's time as far as it can be had without a transaction.
+	// Now is the database's time, as well as it can be known without a transaction.
 	Now func() time.Time
 }
 
@@ -48,8 +50,8 @@ func (s Statements) Get(name string) string {
 	return text
 }
 
-// How many jobs two statements insert, which a Dialect makes of enqueue.sql: enqueue_alike jobs that differ in
-// their payloads only, enqueue_many any jobs.
+// These say how many jobs two statements insert that a Dialect makes of enqueue.sql. enqueue_alike inserts
+// jobs that differ only in their payloads, enqueue_many any jobs.
 const (
 	AlikeAtOnce = 50
 	ManyAtOnce  = 16

@@ -16,14 +16,14 @@ const (
 	gateCounted = 3
 )
 
-// enqueueAlone is Enqueue within the middleware.
+// enqueueAlone is what Enqueue does inside of its middleware.
 func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	rows, err := checkJobs(jobs)
 	return call(ctx, s, "enqueue", err, func(tx *Session) ([]dibs.Enqueued, error) { return tx.enqueue(rows) })
 }
 
-// checkJobs encodes jobs and checks all but the queues' own payload limits, so that the
-// transaction need not do it.
+// checkJobs encodes jobs and makes all checks but that of the queues' own payload limits, so
+// that these take no time of the transaction.
 func checkJobs(jobs []dibs.NewJob) ([]checks.Row, error) {
 	return checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
 }
@@ -35,7 +35,7 @@ func (s *Session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
 	return s.enqueueRows(rows)
 }
 
-// enqueueRows inserts jobs into queues that exist.
+// enqueueRows inserts jobs. Their queues must exist.
 func (s *Session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 	now := s.now()
 	if err := s.lockKeys(rows); err != nil {
@@ -59,7 +59,7 @@ func (s *Session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 	return done, s.settle()
 }
 
-// fit makes the queues that do not exist yet, and checks their payload limits.
+// fit makes the queues that do not exist yet, and checks payloads by the limits of the queues.
 func (s *Session) fit(rows []checks.Row) error {
 	if err := s.keepQueues(rows); err != nil {
 		return err
@@ -73,14 +73,14 @@ func (s *Session) fit(rows []checks.Row) error {
 	})
 }
 
-// newJob is what enqueue.sql stores of a job.
+// newJob is a job as enqueue.sql stores it.
 type newJob struct {
 	columns
 	payload string
 	row     *checks.Row
 }
 
-// columns are those that the rows of enqueue_alike share.
+// columns have the same values in all rows of one enqueue_alike.
 type columns struct {
 	queue, kind string
 	priority    int16
@@ -110,8 +110,8 @@ func (s *Session) newJob(r *checks.Row, now int64) (newJob, error) {
 	}, string(r.Payload), r}, nil
 }
 
-// nextInsert chooses the statement for the first of the jobs, and how many it inserts. One
-// with a unique key is inserted alone.
+// nextInsert chooses the statement for the first of the jobs, and how many jobs it inserts. A
+// job with a unique key is inserted alone.
 func nextInsert(jobs []newJob) (statement string, n int) {
 	first := jobs[0].columns
 	switch {
@@ -124,7 +124,7 @@ func nextInsert(jobs []newJob) (statement string, n int) {
 	}
 }
 
-// begin reports whether the first n jobs exist, and all satisfy ok.
+// begin reports whether there are n jobs, and ok is true for the columns of the first n.
 func begin(jobs []newJob, n int, ok func(*columns) bool) bool {
 	for i := 0; i < n; i++ {
 		if i == len(jobs) || !ok(&jobs[i].columns) {
@@ -134,7 +134,7 @@ func begin(jobs []newJob, n int, ok func(*columns) bool) bool {
 	return true
 }
 
-// insert inserts jobs with a statement that takes as many.
+// insert inserts jobs with a statement for this many jobs.
 func (s *Session) insert(statement string, jobs []newJob, done []dibs.Enqueued) error {
 	if jobs[0].uniqueKey != "" {
 		if err := s.meet(&jobs[0], &done[0]); done[0].Existing || err != nil {
@@ -177,10 +177,10 @@ func firstGate(group string, runAt, now int64) int {
 	}
 }
 
-// countArrival counts a job that now waits at gate, and has its group settled.
+// countArrival counts a job that now waits at gate, and touches its group.
 func (s *Session) countArrival(queue, key string, gate int) {
 	s.woken[queue] = true
-	if gate != gateLater { // it holds no place, and wants none yet
+	if gate != gateLater { // a job whose time has not come takes no place yet
 		s.touch(queue, key)
 	}
 	s.count(queue, func(t *tally) {

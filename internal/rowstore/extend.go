@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// extendAtOnce is how many leases one transaction extends: others wait for it.
+// extendAtOnce is how many leases one transaction extends, so that other calls need not wait for long.
 const extendAtOnce = 500
 
 // Extend makes the named leases end d from now.
@@ -88,5 +88,5 @@ func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 	return e, nil
 }
 
-// extended is what a lease that is held tells its holder.
+// extended is what an extension tells about a lease that still holds.
 type extended struct{ cancelled, timedOut, shortened bool }

@@ -29,10 +29,12 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	})
 }
 
-// refused are the jobs for which a Finish has written nothing: those that are lost, and those that other transactions hold.
+// refused are the jobs whose outcomes a Finish has not written: their leases are lost, or another transaction holds the
+// jobs.
 type refused struct{ lost, busy []int64 }
 
-// A Finish tries for busyFor to write for jobs that other transactions hold. It pauses for busyPause after each try.
+// A Finish tries again for busyFor to write outcomes of jobs that other transactions hold. It pauses for busyPause
+// between tries.
 const (
 	busyFor   = time.Second
 	busyPause = 20 * time.Millisecond
@@ -40,7 +42,8 @@ const (
 
 var errBusy = errors.New("another transaction holds them")
 
-// finishAll checks outcomes and has write write them, again and again while other transactions hold some of the jobs.
+// finishAll checks outcomes and calls write with them. It calls write again for jobs that other transactions hold, for
+// a while.
 func finishAll(ctx context.Context, outcomes []dibs.Outcome, write func([]dibs.Outcome) (refused, error)) error {
 	outcomes, err := checks.Outcomes(outcomes)
 	if err != nil {
@@ -52,7 +55,7 @@ func finishAll(ctx context.Context, outcomes []dibs.Outcome, write func([]dibs.O
 		switch all := idsOf(outcomes); {
 		case err != nil && left.Err == nil:
 			return err
-		case err != nil: // the outcomes of other jobs are written
+		case err != nil: // earlier rounds have written the outcomes of other jobs
 			left.Unwritten, left.Err = all, err
 			return &left
 		}
@@ -109,7 +112,7 @@ func (s *Session) finish(outcomes []dibs.Outcome) (r refused, err error) {
 			r.lost = append(r.lost, o.ID)
 			continue
 		}
-		q, err := s.ensureQueue(j.queue) // somebody may have deleted it
+		q, err := s.ensureQueue(j.queue) // makes the queue again if somebody has deleted it
 		if err != nil {
 			return r, err
 		}
@@ -123,7 +126,7 @@ func (s *Session) finish(outcomes []dibs.Outcome) (r refused, err error) {
 	return r, s.settle()
 }
 
-// heldJob is the part of a claimed job that decides its fate.
+// heldJob is the part of a claimed job on which its fate depends.
 type heldJob struct {
 	id              int64
 	token           dibs.Token
@@ -136,10 +139,10 @@ type heldJob struct {
 	leaseUntil      int64
 	worker          string
 	cancelRequested bool
-	errors          string // the history as it is stored
+	errors          string // the error history, as it is stored
 }
 
-// holding reads the claimed ones among the jobs, whether or not their leases have ended.
+// holding reads those of the jobs that are claimed, whether or not their leases have ended.
 func (s *Session) holding(ids []int64) (map[int64]*heldJob, error) {
 	jobs := make(map[int64]*heldJob, len(ids))
 	err := s.each("held", func(rows *sql.Rows) error {
@@ -155,26 +158,26 @@ func (s *Session) holding(ids []int64) (map[int64]*heldJob, error) {
 // fate is the new state of a job after its attempt, as give_back.sql and finish.sql write it.
 type fate struct {
 	ID     int64      `json:"id"`
-	State  dibs.State `json:"state,omitempty"` // a final one; give_back.sql takes none
+	State  dibs.State `json:"state,omitempty"` // a final state; give_back.sql does not use it
 	RunAt  int64      `json:"run_at"`
-	Cancel bool       `json:"cancel,omitempty"` // an operator has just asked for it
-	Errors string     `json:"errors,omitempty"` // empty: as they are
+	Cancel bool       `json:"cancel,omitempty"` // an operator has just asked to cancel the job
+	Errors string     `json:"errors,omitempty"` // the new error history; empty: it does not change
 	Result string     `json:"result,omitempty"`
 
 	decidedAt   int64
-	failed      bool // counts as a failed attempt
+	failed      bool // the attempt counts as failed
 	excused     bool // the attempt does not count
 	leavesPlace bool // the job gives up its group's place
 }
 
-// after is dibs.RawJob.After of the job.
+// after is the state of the job after an outcome: see dibs.RawJob.After.
 func (j *heldJob) after(o dibs.Outcome) dibs.State {
 	row := dibs.RawJob{Attempt: j.attempt, Excused: j.excused, MaxAttempts: j.maxAttempts, CancelRequested: j.cancelRequested}
 	return row.After(o)
 }
 
-// failure is the job's error history with the attempt that ends now, as it is stored. The errors before it are copied,
-// not encoded anew, which takes long beside all else.
+// failure returns the job's error history with an entry for the attempt that ends now, as it is stored. The entries
+// before it are copied as text: to encode them anew would take longer than all else.
 func (j *heldJob) failure(now int64, text string) string {
 	e := dibs.AttemptError{
 		Attempt: j.attempt, RunAt: fromMicro(j.runAt), ClaimedAt: fromMicro(j.claimedAt), At: fromMicro(now), Worker: j.worker, Error: text,
@@ -184,9 +187,9 @@ func (j *heldJob) failure(now int64, text string) string {
 		return jsonText(checks.History(checks.ReadHistory([]byte(j.errors)), e))
 	}
 	kept := strings.TrimRight(j.errors, "] \t\r\n")
-	if len(old) == dibs.MaxErrors { // the oldest goes
+	if len(old) == dibs.MaxErrors { // drop the oldest entry
 		d := json.NewDecoder(strings.NewReader(j.errors))
-		_, _ = d.Token() // the bracket, and then the oldest: all of it was just read
+		_, _ = d.Token() // the bracket, and then the oldest entry; both were just read without an error
 		_ = d.Decode(&old[0])
 		kept = "[" + strings.TrimLeft(kept[d.InputOffset():], ", \t\r\n")
 	}
@@ -216,7 +219,7 @@ func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
 	return f
 }
 
-// apply counts a job's fate and adds it to those that writeFates writes.
+// apply counts what becomes of a job, and adds it to the fates that writeFates writes.
 func (s *Session) apply(j *heldJob, f fate, q *queue, all *fates) {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
@@ -235,7 +238,7 @@ func (s *Session) apply(j *heldJob, f fate, q *queue, all *fates) {
 		}
 	})
 	if q.Concurrency > 0 {
-		s.woken[j.queue] = true // another job may start under the limit
+		s.woken[j.queue] = true // its end may let another job start under the limit
 	}
 	if f.State.Final() {
 		s.end(f, q, all)
@@ -253,22 +256,22 @@ func (s *Session) apply(j *heldJob, f fate, q *queue, all *fates) {
 	all.waiting[back] = append(all.waiting[back], f)
 }
 
-// fates are what becomes of the jobs of one call, for statements that write those of all at once.
+// fates collects what becomes of the jobs of one call, for statements that write many jobs at once.
 type fates struct {
-	waiting   map[comeback][]fate // jobs that go back to waiting
-	completed []int64             // jobs to copy to the finished ones with nothing more to write
-	ended     []fate              // other jobs to copy there
-	large     []fate              // completed jobs to copy there with large results
+	waiting   map[comeback][]fate // jobs that wait again
+	completed []int64             // jobs to copy to the finished ones as completed, with no result or errors to write
+	ended     []fate              // other jobs to copy to the finished ones
+	large     []fate              // completed jobs with large results to copy to the finished ones
 	gone      []int64             // jobs to delete from the live ones
 }
 
-// comeback is how jobs go back to waiting.
+// comeback says how a job waits again: at which gate, and whether its attempt counts.
 type comeback struct {
 	gate    int
 	excused bool
 }
 
-// end moves a live job to the finished ones, or deletes it if they are not kept.
+// end moves a live job to the finished ones. If the queue does not keep it, it is deleted.
 func (s *Session) end(f fate, q *queue, all *fates) {
 	all.gone = append(all.gone, f.ID)
 	if retention(&q.Queue, f.State) == 0 {
@@ -285,10 +288,10 @@ func (s *Session) end(f fate, q *queue, all *fates) {
 	}
 }
 
-// largeResult is how many bytes of a result are faster in a statement of their own.
+// largeResult is the size in bytes from which on a result is written faster by a statement of its own.
 const largeResult = 16 << 10
 
-// writeFates writes what end and apply have put off.
+// writeFates writes what apply and end have collected.
 func (s *Session) writeFates(all *fates, now int64) {
 	for back, jobs := range all.waiting {
 		laterRows(s, "give_back", jobs, back.gate, back.excused)

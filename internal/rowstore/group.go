@@ -2,7 +2,7 @@ package rowstore
 
 import "database/sql"
 
-// touch records a group whose places settle must give anew before the call ends.
+// touch records a group, so that settle gives its places anew before the call ends.
 func (s *Session) touch(queue, key string) {
 	if key != "" {
 		s.touched[group{queue, key}] = true
@@ -18,10 +18,10 @@ func (s *Session) touchAll(queue string) error {
 	return err
 }
 
-// settle gives the places of all touched groups. Every call that adds a job to a group,
-// takes one out or changes the limit ends with settle, so that after each transaction the
-// first jobs of each group, and no others, hold its places. Where others write meanwhile it
-// asks for that, and the next admission does it.
+// settle gives the places of all touched groups. Every call that adds a job to a group, takes
+// one out or changes the limit ends with settle. So after each transaction the first jobs of
+// each group hold its places, and no others do. If others write at the same time, settle only
+// leaves wake rows, and the next admission gives the places.
 func (s *Session) settle() error {
 	if s.concurrent() {
 		s.askForPlaces()
@@ -30,8 +30,8 @@ func (s *Session) settle() error {
 	return s.settleTouched(nil)
 }
 
-// settleTouched counts the places of all touched groups, calls between with each of their queues unless it is nil, and
-// gives the places.
+// settleTouched gives the places of all touched groups. After it has counted them, and before it gives them, it calls
+// between with each queue, unless between is nil.
 func (s *Session) settleTouched(between func(*Session, *queue) error) error {
 	if len(s.touched) == 0 {
 		return nil
@@ -76,13 +76,13 @@ func (s *Session) settleTouched(between func(*Session, *queue) error) error {
 	return nil
 }
 
-// places are how the places of a group are held.
+// places says who holds the places of a group.
 type places struct {
 	limit     int
-	running   int  // places of jobs that run
-	started   int  // places of jobs of a strict queue that wait for their retry
-	loose     int  // places of other jobs that wait
-	overtaken bool // a blocked job comes before a loose one
+	running   int  // places of running jobs
+	started   int  // places of jobs that wait for their retry in a strict queue
+	loose     int  // places of other waiting jobs, which a better job may take
+	overtaken bool // a blocked job comes before one of the loose ones
 }
 
 func (s *Session) places(q *queue, key string) (h places, err error) {
@@ -92,8 +92,8 @@ func (s *Session) places(q *queue, key string) (h places, err error) {
 	return h, err
 }
 
-// give gives the places of a group as they were counted. It reports whether that has to be done again, as other
-// transactions hold jobs that matter: such a job keeps its place.
+// give gives the places of a group as they were counted. busy is true if another transaction has locked a job
+// whose place should change: the job keeps its place, and the places must be given again.
 func (s *Session) give(q *queue, g group, h places) (busy bool, err error) {
 	now := s.now()
 	pace, err := s.pace(q, g.key)
@@ -136,11 +136,11 @@ func (s *Session) give(q *queue, g group, h places) (busy bool, err error) {
 	return busy, err
 }
 
-// displaced counts the jobs that have lost their places: by what they held, and how many are blocked now, as the others are
-// not due.
+// displaced counts the jobs that have lost their places, by the kind of place. blocked is how many of them are blocked
+// now; the others are not due.
 type displaced struct{ started, loose, blocked int }
 
-// displace takes places away.
+// displace takes their places away from jobs.
 func (s *Session) displace(g group, now int64, strict bool, started int) (d displaced, err error) {
 	err = s.each("displace", func(rows *sql.Rows) error {
 		var gate int
@@ -159,8 +159,8 @@ func (s *Session) displace(g group, now int64, strict bool, started int) (d disp
 	return d, err
 }
 
-// placeGroups settles the groups of a queue for which that is due by the clock, before a claim. Where others write meanwhile
-// an admission does it.
+// placeGroups settles, before a claim, the groups of a queue that have to be settled because time has passed. If others
+// write at the same time, an admission does this instead.
 func (s *Session) placeGroups(q *queue) error {
 	if s.concurrent() {
 		return nil
@@ -171,8 +171,8 @@ func (s *Session) placeGroups(q *queue) error {
 	return s.joinGroups(q.Name)
 }
 
-// joinGroups moves grouped jobs of a queue that have become due to their groups, and
-// settles these.
+// joinGroups moves grouped jobs of a queue that have become due to their groups, and settles
+// the groups.
 func (s *Session) joinGroups(queue string) error {
 	if err := s.joinDue(queue); err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/reads"
 )
 
-// busy tells of which leases the jobs were not found only because other transactions hold their rows: the leases last.
+// busy returns those of the missing leases that still hold: their jobs were not found only because other transactions
+// have locked the rows.
 func (s *Session) busy(missing []dibs.Lease) (map[int64]bool, error) {
 	if !s.concurrent() || len(missing) == 0 {
 		return nil, nil
@@ -27,7 +28,7 @@ func (s *Session) busy(missing []dibs.Lease) (map[int64]bool, error) {
 	return good, err
 }
 
-// lastLease is a lease of a running job as it was last committed, also if another transaction holds the job's row.
+// lastLease is the lease of a running job as last committed; another transaction may have locked the job's row.
 type lastLease struct {
 	token dibs.Token
 	until int64
@@ -43,8 +44,8 @@ func (s *Session) lastLeases(ids []int64, all map[int64]lastLease) error {
 	}, jsonIDs(ids))
 }
 
-// passedOver tells which claims have jobs that were not found only because other transactions hold their rows.
-// If such a transaction is rolled back, the job goes on running.
+// passedOver returns the claims some of whose jobs were not found only because other transactions have locked
+// the rows. If such a transaction is rolled back, the job goes on running.
 func (s *Session) passedOver(claims []claimRow, found map[int64]*heldJob) (map[dibs.Token]bool, error) {
 	if !s.concurrent() {
 		return nil, nil
@@ -68,8 +69,8 @@ func (s *Session) passedOver(claims []claimRow, found map[int64]*heldJob) (map[d
 	return tokens, err
 }
 
-// noneHeld fails if some of the jobs were not found only because other transactions hold their rows. ended says that they are
-// looked for among the finished jobs; else among the live ones.
+// noneHeld fails if some of the jobs were not found only because other transactions have locked their rows. If ended is
+// true, it looks among the finished jobs, otherwise among the live ones.
 func (s *Session) noneHeld(ids []int64, found int, ended bool) error {
 	if !s.concurrent() || found == len(ids) {
 		return nil
@@ -82,7 +83,8 @@ func (s *Session) noneHeld(ids []int64, found int, ended bool) error {
 	return err
 }
 
-// keysLocked fails if a job that may hold its unique key again has ended since the keys were locked, so that its own was not.
+// keysLocked fails if one of the jobs may hold its unique key again and the key is not among the locked ones, since the
+// job ended after the keys were locked.
 func (s *Session) keysLocked(jobs []*endedJob, keys []UniqueKey) error {
 	if !s.concurrent() {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/reads"
 )
 
-// liveJob is the part of a live job that operators' calls need, and edit.sql writes.
+// liveJob is the part of a live job that operators' calls need. Its exported fields are what edit.sql writes.
 type liveJob struct {
 	ID       int64 `json:"id"`
 	Priority int   `json:"priority"`
@@ -25,7 +25,7 @@ type liveJob struct {
 	created  time.Time
 }
 
-// readLive reads those of the jobs that are live.
+// readLive reads those of the jobs that have not ended.
 func (s *Session) readLive(ids ...int64) ([]*liveJob, error) {
 	var jobs []*liveJob
 	err := s.each("live", func(rows *sql.Rows) error {
@@ -44,7 +44,7 @@ func (s *Session) readLive(ids ...int64) ([]*liveJob, error) {
 // distinct returns ids in order without duplicates.
 func distinct(ids []int64) []int64 { return slices.Compact(slices.Sorted(slices.Values(ids))) }
 
-// countLeaving uncounts a job that no longer waits, and has its group settled.
+// countLeaving takes a job that no longer waits out of the counts, and touches its group.
 func (s *Session) countLeaving(j *liveJob) {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
@@ -83,7 +83,7 @@ func (s *Session) cancelAll(ids []int64) (ended, asked []int64, err error) {
 			asked = append(asked, j.ID)
 			continue
 		}
-		q, err := s.ensureQueue(j.queue) // somebody may have deleted it
+		q, err := s.ensureQueue(j.queue) // makes the queue again if somebody has deleted it
 		if err != nil {
 			return nil, nil, err
 		}
@@ -98,11 +98,11 @@ func (s *Session) cancelAll(ids []int64) (ended, asked []int64, err error) {
 	return ended, asked, s.settle()
 }
 
-// endedJob is the part of a finished job that Requeue needs, and reopen.sql writes.
+// endedJob is the part of a finished job that Requeue needs. Its exported fields are what reopen.sql writes.
 type endedJob struct {
 	ID                      int64 `json:"id"`
 	Gate                    int   `json:"gate"`
-	Holds                   bool  `json:"holds"` // it gets its unique key back
+	Holds                   bool  `json:"holds"` // the job gets its unique key back
 	queue, group, uniqueKey string
 	state                   dibs.State
 	at                      time.Time // when it ended
@@ -181,7 +181,7 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 	return done, nil
 }
 
-// requeue puts jobs back to waiting. Of those with one unique key the first gets it back.
+// requeue puts jobs back to waiting. If several have the same unique key, the first gets it back.
 func (s *Session) requeue(jobs []*endedJob) {
 	now := s.now()
 	type key struct{ queue, key string }
@@ -236,11 +236,11 @@ func (s *Session) edit(ids []int64, e dibs.Edit) (done []int64, err error) {
 	return done, s.settle()
 }
 
-// move gives a waiting job another run_at, group and gate. A grouped one gives up its place and
-// competes for it again, unless it waits for its retry in a strict queue.
+// move gives a waiting job another run_at, group and gate. A job with a group gives up its
+// place and competes for it again, unless it waits for its retry in a strict queue.
 func (s *Session) move(j *liveJob, runAt int64, group string) error {
 	now := s.now()
-	q, err := s.ensureQueue(j.queue) // somebody may have deleted it
+	q, err := s.ensureQueue(j.queue) // makes the queue again if somebody has deleted it
 	if err != nil {
 		return err
 	}

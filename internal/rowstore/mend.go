@@ -6,21 +6,22 @@ import (
 )
 
 const (
-	// A sweep looks every mendEvery for rows that SQL by hand has left in a state in which nobody
-	// would ever claim or expire them: at mendBatch jobs, going through all of them in turn.
+	// SQL by hand may leave rows in a state in which they would never be claimed or expire. Every
+	// mendEvery a sweep looks for such rows among the next mendBatch jobs, and so goes through
+	// all jobs in time.
 	mendEvery   = 10 * time.Second
 	mendBatch   = 500
-	repairPause = time.Minute // from one repair of a process to the next: it reads everything
+	repairPause = time.Minute // shortest time between two repairs by one process, since a repair reads all rows
 )
 
-// mender remembers how far this process has looked.
+// mender remembers how far this process has looked at jobs.
 type mender struct {
 	lookedAt   time.Time
 	repairedAt time.Time
-	after      int64 // the last job; 0: the next round begins with the first
+	after      int64 // the last job looked at; 0: begin with the first
 }
 
-// mendNext looks at the next jobs, and repairs the counts once some cannot be right.
+// mendNext looks at the next jobs, and repairs the counts if some are certainly wrong.
 func (s *Session) mendNext(now int64) error {
 	if s.upkeep == nil {
 		return nil
@@ -49,7 +50,8 @@ func (s *Session) mendNext(now int64) error {
 	return err
 }
 
-// mendSome looks at mendBatch jobs after one. It returns the last, 0 if there are no others, and how many it has mended.
+// mendSome looks at the mendBatch jobs that follow the job after. It returns the last of them (0 if that was the end),
+// and how many it has repaired.
 func (s *Session) mendSome(after, now int64) (last int64, n int, err error) {
 	queues, err := s.names("mend_queues", after, mendBatch)
 	if err != nil {
@@ -80,7 +82,7 @@ func (s *Session) mendSome(after, now int64) (last int64, n int, err error) {
 	return last, n, err
 }
 
-// mendAll looks at all jobs, and returns how many it has mended.
+// mendAll looks at all jobs, and returns how many it has repaired.
 func (s *Session) mendAll(now int64) (n int, err error) {
 	for after := int64(0); ; {
 		last, some, err := s.mendSome(after, now)

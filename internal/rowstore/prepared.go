@@ -39,7 +39,7 @@ func (p *Prepared) get(ctx context.Context, query string) (*sql.Stmt, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if other := p.kept[query]; other != nil {
-		_ = st.Close() // another goroutine was faster
+		_ = st.Close() // another goroutine has prepared the same statement first
 		return other, nil
 	}
 	p.kept[query] = st

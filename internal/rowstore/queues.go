@@ -23,7 +23,7 @@ func (s *Store) namesOf(ctx context.Context, queue string) ([]string, error) {
 	return names, err
 }
 
-// ensureQueue returns a queue's settings; a queue that does not exist is made.
+// ensureQueue returns a queue's settings, and makes the queue if it does not exist.
 func (s *Session) ensureQueue(name string) (*queue, error) {
 	q, err := s.queue(name)
 	if err != nil || q != nil {
@@ -31,13 +31,13 @@ func (s *Session) ensureQueue(name string) (*queue, error) {
 	}
 	s.later("add_queue", append(stored(dibs.DefaultSettings(name)), s.now())...)
 	delete(s.queues, name)
-	if q, err = s.queue(name); err == nil && q == nil { // others had made it, and have deleted it
+	if q, err = s.queue(name); err == nil && q == nil { // another transaction has made the queue, and deleted it again
 		err = errAgain
 	}
 	return q, err
 }
 
-// stored are a queue's settings as add_queue.sql and set_queue.sql take them.
+// stored lists a queue's settings as parameters of add_queue.sql and set_queue.sql.
 func stored(q dibs.Queue) []any {
 	return []any{
 		q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
@@ -47,8 +47,8 @@ func stored(q dibs.Queue) []any {
 	}
 }
 
-// putQueue stores settings in place of those that the transaction has read. It fails with settings.ErrStale if others have
-// changed them since.
+// putQueue stores settings in place of those that the transaction has read. It fails with settings.ErrStale if the
+// database has others by now.
 func (s *Session) putQueue(q dibs.Queue) error {
 	statement, last := "add_queue", s.now()
 	if old := s.queues[q.Name]; old != nil {
@@ -96,7 +96,7 @@ func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue
 	})
 }
 
-// settings are a queue's settings, or those that it would be made with.
+// settings are a queue's settings. If there is no such queue, they are the ones with which it would be made.
 func (s *Store) settings(ctx context.Context, name string) (dibs.Queue, error) {
 	q := dibs.DefaultSettings(name)
 	err := s.read(ctx, "queue", func(rows *sql.Rows) error {
@@ -105,7 +105,8 @@ func (s *Store) settings(ctx context.Context, name string) (dibs.Queue, error) {
 	return q, s.wrap("change queue", err)
 }
 
-// settings are a queue's settings, or those that it would be made with, for putQueue.
+// settings are a queue's settings, read so that putQueue can replace them. If there is no such queue, they are the ones
+// with which it would be made.
 func (s *Session) settings(name string) (dibs.Queue, error) {
 	if s.concurrent() {
 		delete(s.queues, name)
@@ -133,7 +134,7 @@ func (s *Session) setQueue(before, after dibs.Queue) error {
 		return nil
 	}
 	s.later("set_group_rates", after.Name)
-	if before.Strict && !after.Strict && !s.concurrent() { // an admission does it
+	if before.Strict && !after.Strict && !s.concurrent() { // otherwise an admission does this
 		s.later("unhold", after.Name, s.now())
 	}
 	if err := s.touchAll(after.Name); err != nil {

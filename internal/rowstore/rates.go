@@ -13,13 +13,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/settings"
 )
 
-// pace is what a rate lets start, of a queue or a group. The zero pace lets everything start.
+// pace is how fast the rate of a queue or a group lets jobs start. The zero pace has no limit.
 type pace struct {
 	bucket.Bucket
-	full int64 // in nanoseconds
+	full int64 // when the rate will have saved up all, in nanoseconds since 1970
 }
 
-// pace reads the rate of a group, or with an empty key what the queue's rate has saved up.
+// pace reads what the rate of a group has saved up, or, if key is empty, that of the queue.
 func (s *Session) pace(q *queue, key string) (p pace, err error) {
 	r := q.Rate
 	if key != "" && !q.groupRates || key == "" && r.N == 0 {
@@ -50,8 +50,8 @@ func (s *Session) writePace(q *queue, key string, p pace, now int64) {
 	s.later("spend", q.Name, key, p.full, p.next(now, 1))
 }
 
-// free is how many of the free places of a group its rate fills, after its started jobs, which
-// hold theirs whatever the rate.
+// free is how many of the free places of a group its rate fills. Started jobs hold their
+// places whatever the rate, and come first.
 func (p pace) free(now int64, places, started int) int {
 	if p.Step == 0 {
 		return places
@@ -59,8 +59,8 @@ func (p pace) free(now int64, places, started int) int {
 	return max(0, min(places, int(p.Free(p.full, now*1000))-started))
 }
 
-// most is how many of the places of a group jobs may keep while they wait for its rate: no more
-// than may ever start at once.
+// most is how many places of a group its jobs may keep while they wait for the rate: no more
+// than can ever start at once.
 func (p pace) most(places int) int {
 	if p.Step == 0 {
 		return places
@@ -68,7 +68,7 @@ func (p pace) most(places int) int {
 	return min(places, int(p.Slack/p.Step)+1)
 }
 
-// next is when the n-th start from now on is allowed, in microseconds, rounded up.
+// next is when the n-th start from now on is allowed, in microseconds since 1970, rounded up.
 func (p pace) next(now int64, n int) int64 {
 	return (p.Next(p.full, now*1000, int64(n)) + 999) / 1000
 }
@@ -79,7 +79,7 @@ func (s *Session) mayStart(q *queue) (int, error) {
 	return int(min(p.Free(p.full, s.now()*1000), dibs.MaxBatch)), err
 }
 
-// spend counts the starts of a claim towards the rates of its queue and its jobs' groups.
+// spend counts the starts of a claim towards the rates of its queue and of its jobs' groups.
 func (s *Session) spend(c *pendingClaim) error {
 	if c.queue.Rate.N > 0 {
 		if err := s.spendOne(c, "", len(c.jobs)); err != nil {
@@ -117,8 +117,8 @@ func (s *Session) spendOne(c *pendingClaim, key string, n int) error {
 	return nil
 }
 
-// hold notes until when the rate of a group, whose places have just been given, holds up the
-// waiting jobs that hold some, and, if short, those that would get the others.
+// hold notes how long the rate of a group holds up the waiting jobs that have just got
+// places, and, if short is true, those that would get the free places.
 func (s *Session) hold(g group, p pace, waiting int, short bool) error {
 	if p.Step == 0 {
 		return nil
@@ -140,7 +140,7 @@ func (s *Session) hold(g group, p pace, waiting int, short bool) error {
 	return nil
 }
 
-// freeGroups has those groups settled that need no longer wait for their rates.
+// freeGroups touches the groups that need no longer wait for their rates.
 func (s *Session) freeGroups(q *queue) error {
 	if !q.groupRates {
 		return nil
@@ -152,7 +152,7 @@ func (s *Session) freeGroups(q *queue) error {
 	return err
 }
 
-// heldFor is how long jobs of a queue are held up by rates; 0 if none is known to be.
+// heldFor is how long rates hold up the jobs of a queue; 0 if they do not, as far as is known.
 func (s *Session) heldFor(name string) (time.Duration, error) {
 	q, err := s.queue(name)
 	if err != nil || q == nil || q.Paused || q.Rate.N == 0 && !q.groupRates {
@@ -216,7 +216,7 @@ func (s *Session) groupSettings(queue, group string) (dibs.Group, error) {
 	return g, err
 }
 
-// keepGroup keeps others from setting the limit and the rate of a group until the transaction ends.
+// keepGroup keeps other transactions from setting the limit and the rate of a group until this one ends.
 func (s *Session) keepGroup(queue, group string) error {
 	return s.needTurn(TurnGroup, queue+" "+group, false)
 }
@@ -254,7 +254,8 @@ func (s *Session) setGroup(q *queue, group string, c dibs.GroupChange) {
 	}
 }
 
-// noteStarts leaves a row of the starts of a claim for the next admission, since others may change the rates of groups.
+// noteStarts leaves a row with the starts of a claim, which the next admission counts. The claim cannot count them
+// itself, since other transactions may be changing the rates of groups.
 func (s *Session) noteStarts(c *pendingClaim) {
 	var keys []string
 	for _, j := range c.jobs {
@@ -267,9 +268,9 @@ func (s *Session) noteStarts(c *pendingClaim) {
 	}
 }
 
-// foldStarts counts the starts that claims have left towards the rates of their groups. It comes after the groups' places
-// were counted: a job that starts in between is counted as waiting for its start and as started, which is safe. In the other
-// order it would be neither.
+// foldStarts counts the starts that claims have noted towards the rates of their groups. It runs after the groups'
+// places were counted: then a job that starts in between is counted twice, as waiting for its start and as started,
+// which is safe. The other way round it would not be counted at all.
 func (s *Session) foldStarts(q *queue) error {
 	if !q.groupRates {
 		return nil

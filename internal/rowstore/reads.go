@@ -17,7 +17,7 @@ func (s *Store) Reads() reads.Calls {
 	return c
 }
 
-// reader runs the statements of package reads: one after the other, each in a snapshot of its own.
+// reader runs the statements of package reads one after the other, each in its own snapshot.
 type reader struct{ s *Store }
 
 func (r reader) Ready(ctx context.Context, op string) error { return r.s.wrap(op, r.s.ready(ctx)) }
@@ -37,7 +37,7 @@ func (r reader) Read(ctx context.Context, all ...reads.Statement) error {
 	return nil
 }
 
-// encoded are arguments as statements take them: times as microseconds, lists as JSON.
+// encoded turns arguments into parameters of statements: times into microseconds, lists into JSON.
 func encoded(args []any) []any {
 	all := make([]any, len(args))
 	for i, a := range args {

@@ -25,15 +25,15 @@ func scanClaimed(rows *sql.Rows) (*dibs.RawJob, error) {
 	return j, err
 }
 
-// span is the time from one time to another in microseconds: 28 years at most, and 0 if they are in
-// the wrong order.
+// span is the time between two times in microseconds: 28 years at most, and 0 if to is not after
+// from.
 func span(from, to int64) int64 {
 	if from >= to {
 		return 0
 	}
-	return int64(min(uint64(to)-uint64(from), 9e14)) // the difference of any two fits
+	return int64(min(uint64(to)-uint64(from), 9e14)) // the difference of any two int64 fits into a uint64
 }
 
-// plus adds spans, or sums of them. Sums end at 28,000 years, here as in the statements, so that two
-// of them always fit into 64 bits.
+// plus adds spans, or sums of spans. A sum is 28,000 years at most, here as in the statements, so
+// that two sums always fit into 64 bits.
 func plus(a, b int64) int64 { return min(a+b, 9e17) }

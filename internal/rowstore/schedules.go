@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
-// schedules reads the schedules of some names, or all without names, with the payloads of those that are to be whole.
+// schedules reads schedules by their names, or all if names is empty; those named in whole with their payloads.
 func (s *Session) schedules(names, whole []string) ([]dibs.Schedule, error) {
 	var all []dibs.Schedule
 	err := s.each("schedules", func(rows *sql.Rows) error {
@@ -26,7 +26,7 @@ func (s *Session) schedules(names, whole []string) ([]dibs.Schedule, error) {
 	return all, err
 }
 
-// scheduleNamed reads the schedule of a name; nil: there is none.
+// scheduleNamed reads the schedule with a name; nil if there is none.
 func (s *Session) scheduleNamed(name string) (*dibs.Schedule, error) {
 	list, err := s.schedules([]string{name}, []string{name})
 	if err != nil || len(list) == 0 {
@@ -35,7 +35,7 @@ func (s *Session) scheduleNamed(name string) (*dibs.Schedule, error) {
 	return &list[0], nil
 }
 
-// scheduleOf reads the schedule of a name, if it is of one of the queues; nil: of any.
+// scheduleOf reads the schedule with a name, if it belongs to one of the queues. If queues is nil, any queue will do.
 func (s *Session) scheduleOf(name string, queues []string) (*dibs.Schedule, error) {
 	one, err := s.scheduleNamed(name)
 	if err == nil && (one == nil || !ticks.Of(one, queues)) {
@@ -44,8 +44,8 @@ func (s *Session) scheduleOf(name string, queues []string) (*dibs.Schedule, erro
 	return one, err
 }
 
-// changeSchedule has f make the new schedule out of the old one, which is nil if there is
-// none, and stores it.
+// changeSchedule calls f with the schedule, or with nil if there is none, and stores what f
+// returns.
 func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (dibs.Schedule, error) {
 	return call(ctx, s, op, nil, func(tx *Session) (after dibs.Schedule, err error) {
 		if err := tx.keepTicks(); err != nil {
@@ -66,8 +66,8 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old 
 	})
 }
 
-// keepTicks keeps others from taking ticks and from changing schedules until the transaction ends: the next tick that is read
-// is not taken by others before another is written.
+// keepTicks keeps other transactions from taking ticks and changing schedules until this one ends. So nobody takes a
+// tick between the time when it is read here and when the next one is written.
 func (s *Session) keepTicks() error { return s.needTurn(TurnTicks, "", false) }
 
 func (s *Session) putSchedule(after *dibs.Schedule) {
@@ -110,7 +110,7 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Sc
 	err = settings.Repeat("change schedule "+name, "it", func() error {
 		next, seen, err := s.schedule(ctx, name)
 		if err == nil {
-			err = f(&next) // it may take long, or call the store: nothing is locked
+			err = f(&next) // called outside of a transaction, as f may take long or call the store
 		}
 		if err != nil {
 			return err
@@ -124,7 +124,7 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Sc
 	return after, err
 }
 
-// schedule reads a schedule twice: the one may be changed, the other says what it was.
+// schedule reads a schedule twice: the caller may change one of them, and the other says what it was.
 func (s *Store) schedule(ctx context.Context, name string) (first, second dibs.Schedule, err error) {
 	err = s.read(ctx, "schedules", func(rows *sql.Rows) error {
 		one, err := reads.Schedule(rows.Scan, new(time.Time), new(int64))
@@ -212,17 +212,17 @@ func (s *Session) NextTick() (next time.Time, found bool, err error) {
 	return next, found, err
 }
 
-// One transaction takes so many schedules, and makes so many jobs of their ticks with so many
-// bytes of payloads, as others wait for it.
+// One transaction takes at most tickBatch schedules, and makes at most tickJobs jobs of their
+// ticks with tickBytes of payloads, as others wait for it.
 const (
 	tickBatch = 100
 	tickJobs  = 200
 	tickBytes = 1 << 20
 )
 
-// tick enqueues the jobs of the ticks that have come. Schedules that this program cannot
-// read, as a newer one has made them, are left to others. More that is due is left to the next
-// transaction, and all of it while another has the turn.
+// tick enqueues the jobs of the ticks that have come. Schedules that this program cannot read,
+// as a newer program has made them, are left to other processes. If more is due, the next
+// transaction takes it. While another transaction has the turn, tick leaves all to that.
 func (s *Session) tick() error {
 	s.moreTicks = false
 	if got, err := s.turn(TurnTicks, "", false); err != nil || !got {

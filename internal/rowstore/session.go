@@ -22,22 +22,23 @@ type Session struct {
 	ctx     context.Context
 	conn    dibs.SQLTx
 	dialect *Dialect
-	err     error // the first that now or later has met in this call
+	err     error // the first error that now or later has met in this call
 
 	clock       clock
-	calls, idle int               // how many calls of the transaction have succeeded, and found nothing to do
+	calls, idle int               // how many calls in the transaction have succeeded, and how many of these found nothing to do
 	queues      map[string]*queue // settings read so far; nil: there is no such queue
 	counts      map[string]tally
 	woken       map[string]bool // queues that may have new work
-	kept        map[string]bool // queues that nobody may delete: see keepQueue
+	kept        map[string]bool // queues that nobody can delete until the transaction ends: see keepQueue
 	touched     map[group]bool  // groups to settle before the call ends
 	// ownTokens are the tokens of claims made through a caller's transaction: while it is open
-	// no other worker can take their jobs, so their leases do not end. nil in the store's own.
+	// no other worker can take their jobs, so their leases do not end. It is nil in the
+	// store's own transactions.
 	ownTokens map[dibs.Token]bool
 	upkeep    *Upkeep // nil in a caller's transaction
 	values    []any   // the parameters of an enqueue
-	missed    bool    // another transaction has a turn that a claim of this one wanted
-	jobsHeld  bool    // another transaction holds jobs of groups whose places this one has given
+	missed    bool    // a claim in this transaction did not get its turn, or an admission did not
+	jobsHeld  bool    // another transaction has locked jobs of groups whose places this one has given
 	placesAt  int64   // when the places were given that the next claim takes; 0: claims take those of their own time
 	moreTicks bool    // the last look at schedules has left some that are due
 }
@@ -46,11 +47,11 @@ type Session struct {
 type clock struct {
 	time   int64     // time of the call, set by now
 	readAt time.Time // when it was read, on the monotonic clock
-	ahead  int64     // by how much it was ahead of the system's clock
-	reads  int64     // how many times the clock was read, and so written
+	ahead  int64     // how far it was ahead of the system's clock
+	reads  int64     // how many times clock.sql has run, which writes one row each time
 }
 
-// queue is a queue's settings, with the group limits that are cached.
+// queue is a queue's settings, and the cached limits of its groups.
 type queue struct {
 	dibs.Queue
 	groupRates bool // groups may have rates
@@ -85,8 +86,8 @@ func (s *Session) Exec(statement string, args ...any) (int64, error) {
 	return s.exec(statement, args...)
 }
 
-// later runs a statement that writes and whose count nobody needs. A database on a server may send it with the next one.
-// If it fails, all that follow fail with its error, and so does the call.
+// later runs a statement that writes, and of which nobody needs the result. A database on a server may send it together
+// with the next one. If it fails, all statements that follow fail with its error, and so does the call.
 func (s *Session) later(statement string, args ...any) {
 	_, s.err = s.exec(statement, args...)
 }
@@ -134,8 +135,8 @@ func (s *Session) ids(statement string, args ...any) (all []int64, err error) {
 	return all, err
 }
 
-// now is the call's time in microseconds, on the database's clock. If that cannot be read, all statements that follow
-// fail, and so does the call.
+// now is the call's time in microseconds, by the database's clock. If the clock cannot be read, all statements that
+// follow fail, and so does the call.
 func (s *Session) now() int64 {
 	if s.clock.time == 0 {
 		s.clock.readAt = time.Now()
@@ -150,11 +151,11 @@ func (s *Session) Clock() (reads int64, ahead time.Duration) {
 	return s.clock.reads, checks.Micros(s.clock.ahead)
 }
 
-// sharedTime is how long the calls of one transaction share a reading of the clock.
+// sharedTime is how long a reading of the clock serves the calls of one transaction.
 const sharedTime = time.Millisecond
 
-// forgetOldTime has the next call read the clock, unless another has just read it: with an
-// old time a lease that has ended would count as held.
+// forgetOldTime makes the next call read the clock again if the last reading is old. With an
+// old time, a lease that has ended would count as held.
 func (s *Session) forgetOldTime() {
 	if time.Since(s.clock.readAt) > sharedTime {
 		s.clock.time = 0
@@ -172,7 +173,7 @@ func (s *Session) queue(name string) (*queue, error) {
 		return rows.Scan(reads.Queue(&q.Queue, &q.groupRates, &q.version)...)
 	}, name)
 	if err == nil {
-		if len(s.queues) >= maxCached { // claims may name any number of queues, also such that there are not
+		if len(s.queues) >= maxCached { // claims may name any number of queues, even ones that do not exist
 			clear(s.queues)
 		}
 		s.queues[name] = q
@@ -200,7 +201,7 @@ func (s *Session) groupLimit(q *queue, key string) (int, error) {
 	return n, nil
 }
 
-// maxCached is how many queues are cached at most, and how many group limits for one queue.
+// maxCached is how many queues are cached at most, and how many limits of groups of one queue.
 const maxCached = 10_000
 
 // Memory is what an Engine keeps between its transactions, as nobody else has written meanwhile.
@@ -241,8 +242,8 @@ func (s *Session) Run(f func(*Session) error) error {
 // Idle reports whether all calls of Run have found nothing to do.
 func (s *Session) Idle() bool { return s.calls > 0 && s.idle == s.calls }
 
-// apart runs f under a savepoint: if it fails, it has changed nothing. lost is true if nothing can be said of the rest of the
-// transaction. exec runs a statement of it.
+// apart runs f under a savepoint, so that f changes nothing if it fails. exec runs a statement in the same transaction.
+// If lost is true, the state of the whole transaction is unknown.
 func (s *Session) apart(exec func(text string) error, f func() error) (lost bool, err error) {
 	if err := exec("savepoint dibs_call"); err != nil {
 		return true, err
@@ -269,7 +270,7 @@ func (s *Session) apart(exec func(text string) error, f func() error) (lost bool
 	if exec("rollback to savepoint dibs_call") != nil {
 		return true, err
 	}
-	_ = exec("release savepoint dibs_call") // it has been rolled back
+	_ = exec("release savepoint dibs_call") // an error is ignored: the savepoint's changes are undone already
 	return false, err
 }
 
@@ -285,7 +286,7 @@ type tally struct {
 	wait, run                  int64 // microseconds
 }
 
-// count has f change a queue's counts.
+// count calls f to change a queue's counts.
 func (s *Session) count(queue string, f func(*tally)) {
 	t := s.counts[queue]
 	f(&t)
@@ -319,10 +320,10 @@ func (s *Session) WriteTally() error {
 
 const minute = int64(time.Minute / time.Microsecond)
 
-// jsonIDs encodes a list of ids as statements take it.
+// jsonIDs encodes a list of ids as a statement's parameter.
 func jsonIDs(ids []int64) string { return jsonText(ids) }
 
-// jsonText encodes what always encodes: integers, texts and times of our own.
+// jsonText encodes values that always encode: integers, texts and times that dibs has made.
 func jsonText(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -331,10 +332,10 @@ func jsonText(v any) string {
 	return string(text)
 }
 
-// fullList is how many bytes of rows end a list.
+// fullList is the size in bytes at which a list of rows is full.
 const fullList = 256 << 10
 
-// lists encodes rows as statements take them, as a JSON array, or as several if they are long.
+// lists encodes rows as JSON arrays, as statements take them: one array, or several if there are many rows.
 func lists[T any](rows []T) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		var list bytes.Buffer
@@ -343,7 +344,7 @@ func lists[T any](rows []T) iter.Seq[string] {
 		for i := range rows {
 			list.WriteByte(',')
 			if err := encoder.Encode(&rows[i]); err != nil {
-				panic(err) // ids, tokens, numbers, texts and times of our own always encode
+				panic(err) // ids, tokens, numbers, texts and times that dibs has made always encode
 			}
 			if i+1 < len(rows) && list.Len() < fullList {
 				continue
@@ -358,7 +359,7 @@ func lists[T any](rows []T) iter.Seq[string] {
 	}
 }
 
-// laterRows runs a statement with rows as its first parameter.
+// laterRows runs a statement with rows as its first parameter, more than once if there are many.
 func laterRows[T any](s *Session, statement string, rows []T, args ...any) {
 	for list := range lists(rows) {
 		s.later(statement, append([]any{list}, args...)...)

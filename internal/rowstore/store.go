@@ -20,7 +20,7 @@ import (
 
 // Store has the methods of dibs.Database that are the same for all databases. A nil Store refuses all calls.
 type Store struct {
-	Rests   rest.Claims // exported for tests that have a claim rest
+	Rests   rest.Claims // exported for tests that make a claim rest
 	engine  Engine
 	dialect *Dialect
 	around  checks.Middleware
@@ -56,7 +56,7 @@ func NotOpen() error {
 	return &dibs.InvalidError{Field: "store", Reason: "is not open; use what Open returns, once its error is nil"}
 }
 
-// write runs f in a transaction and returns when it is durable. f may run twice (Engine.Write).
+// write runs f in a transaction and returns once that is durable. It may run f twice: see Engine.Write.
 func (s *Store) write(ctx context.Context, op string, f func(*Session) error) error {
 	err := s.ready(ctx)
 	if err == nil {
@@ -65,7 +65,7 @@ func (s *Store) write(ctx context.Context, op string, f func(*Session) error) er
 	return s.wrap(op, err)
 }
 
-// inTurn makes a call again while another transaction has a turn that it needs.
+// inTurn makes a call again, for a while, if it fails because another transaction holds what it needs.
 func inTurn(ctx context.Context, call func() error) error {
 	for began := time.Now(); ; time.Sleep(busyPause) {
 		err := call()
@@ -75,7 +75,8 @@ func inTurn(ctx context.Context, call func() error) error {
 	}
 }
 
-// call runs f in a transaction, if the call's arguments are right, and returns what f has returned.
+// call runs f in a transaction and returns the result of f, unless arguments, the error of the call's arguments, is not
+// nil.
 func call[T any](ctx context.Context, s *Store, op string, arguments error, f func(*Session) (T, error)) (T, error) {
 	var none, out T
 	if arguments != nil {
@@ -102,12 +103,12 @@ func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows)
 // now is the database's time in microseconds, for statements that only read.
 func (s *Store) now() int64 {
 	if s == nil {
-		return 0 // read refuses the call
+		return 0 // for a nil store: read then refuses the call
 	}
 	return s.dialect.Now().UnixMicro()
 }
 
-// concurrent is nil where transactions that write come one after the other.
+// concurrent is nil if write transactions run one after the other.
 func (s *Store) concurrent() *Concurrent {
 	if s == nil {
 		return nil
@@ -117,7 +118,7 @@ func (s *Store) concurrent() *Concurrent {
 
 func (s *Store) wrap(op string, err error) error {
 	if s == nil {
-		return err // of ready
+		return err // the error of ready
 	}
 	return Wrap(op, err, s.engine.Classify)
 }

@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// One transaction of a sweep looks at up to maxExpire claims, and deletes up to maxPrune
-	// jobs per queue and state.
+	// maxExpire is how many claims one transaction of a sweep looks at, and maxPrune how many
+	// jobs it deletes per queue and state.
 	maxExpire = 200
 	maxPrune  = 1_000
-	// sweepFor is how long one Sweep goes on with pruning, and with expired leases.
+	// sweepFor is how long one Sweep goes on ending leases and pruning.
 	sweepFor = 200 * time.Millisecond
 	// windowMinutes is how far back statistics reach.
 	windowMinutes = reads.WindowMinutes
@@ -53,7 +53,7 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	}
 }
 
-// sweepIfDue sweeps at most once a second, as a part of claims.
+// sweepIfDue sweeps as a part of a claim, at most once a second.
 func (s *Session) sweepIfDue() error {
 	if s.upkeep == nil || time.Since(s.upkeep.LastSweep) < sweepEvery {
 		return nil
@@ -85,11 +85,11 @@ func (s *Session) sweep() (w dibs.Swept, err error) {
 	return w, cmp.Or(s.mergeTally(now), s.mendNext(now))
 }
 
-// sweepQueues joins jobs that are due to their groups, and prunes finished ones.
+// sweepQueues moves jobs that have become due to their groups, and prunes finished jobs.
 func (s *Session) sweepQueues(now int64) (pruned int, err error) {
 	type work struct {
 		queue string
-		state dibs.State // empty: jobs of groups
+		state dibs.State // empty: jobs have become due for their groups
 		upTo  int64
 	}
 	var due []work
@@ -118,7 +118,7 @@ func (s *Session) sweepQueues(now int64) (pruned int, err error) {
 }
 
 // mergeTally merges the counts of minutes that statistics no longer show, and moves what
-// happened in them to the history.
+// happened in these minutes to the history.
 func (s *Session) mergeTally(now int64) error {
 	first, kept := now/minute-windowMinutes, now/minute-int64(checks.HistoryMinutes)
 	if s.concurrent() {
@@ -133,11 +133,13 @@ func (s *Session) mergeTally(now int64) error {
 	return nil
 }
 
-// maxFold is how many rows of counts a sweep adds up at most: each transaction leaves one for each of its queues.
+// maxFold is how many rows of counts a sweep adds up at most; each transaction leaves one row for each queue that it
+// has changed.
 const maxFold = 10_000
 
-// foldTally is mergeTally where each transaction appends its counts, so that none waits for another. It also adds up the
-// rows of minutes that statistics show. It takes rows by their ids: what others append meanwhile stays for the next sweep.
+// foldTally is mergeTally for databases on which each transaction appends its counts, so that no transaction waits for
+// another. It also adds up the rows of minutes that statistics show. It takes rows by their ids: rows that others
+// append meanwhile stay for the next sweep.
 func (s *Session) foldTally(first, kept int64) error {
 	ids, err := s.ids("tally_rows", first, maxFold)
 	if err != nil || len(ids) == 0 {
@@ -160,10 +162,10 @@ func (s *Session) prune(queue string, state dibs.State, upTo int64) (int, error)
 	return int(n), err
 }
 
-// claimRow is a row of the log of claims, as check_later.sql writes it.
+// claimRow is a row in the log of claims, as check_later.sql writes it.
 type claimRow struct {
 	Token dibs.Token `json:"token"`
-	At    int64      `json:"at"` // when the sweep looks at it again
+	At    int64      `json:"at"` // when the sweep looks at the claim again
 	ids   []int64
 }
 
@@ -175,7 +177,7 @@ func (s *Session) claimRows(statement string, args ...any) ([]claimRow, error) {
 		if err := rows.Scan(reads.Token(&c.Token), reads.Text(&ids)); err != nil {
 			return err
 		}
-		_ = json.Unmarshal([]byte(ids), &c.ids) // what SQL by hand has put there names no job
+		_ = json.Unmarshal([]byte(ids), &c.ids) // ids that SQL by hand has broken name no job
 		all = append(all, c)
 		return nil
 	}, args...)
@@ -194,7 +196,7 @@ func (s *Session) expire() (int, error) {
 		due := len(claims)
 		for len(claims) > 0 {
 			n, jobs := 0, 0
-			for ; n == 0 || n < len(claims) && jobs+len(claims[n].ids) <= maxPrune; n++ { // the jobs must fit into memory
+			for ; n == 0 || n < len(claims) && jobs+len(claims[n].ids) <= maxPrune; n++ { // take claims as long as their jobs fit into memory
 				jobs += len(claims[n].ids)
 			}
 			some, err := s.expireClaims(claims[:n], now)
@@ -204,14 +206,15 @@ func (s *Session) expire() (int, error) {
 			expired += some
 			claims = claims[n:]
 		}
-		// Claims without jobs cost next to nothing, so go on to claims that have some.
+		// If these claims had no jobs that ended, go on with the next ones, which costs next to nothing.
 		if due < maxExpire || expired >= maxExpire || time.Since(began) > sweepFor {
 			return expired, s.settle()
 		}
 	}
 }
 
-// expireClaims ends the leases of claims that have ended, and has the claims looked at again when the next ones end.
+// expireClaims ends the leases of these claims that have ended, and plans when to look at the claims again: when their
+// next leases end.
 func (s *Session) expireClaims(claims []claimRow, now int64) (int, error) {
 	var ids []int64
 	for _, c := range claims {
@@ -227,7 +230,7 @@ func (s *Session) expireClaims(claims []claimRow, now int64) (int, error) {
 	}
 	expired := 0
 	var all fates
-	var over []dibs.Token // tokens of claims without a lease
+	var over []dibs.Token // tokens of claims that have no lease any more
 	var later []claimRow
 	for _, c := range claims {
 		if s.ownTokens[c.Token] {
@@ -247,12 +250,12 @@ func (s *Session) expireClaims(claims []claimRow, now int64) (int, error) {
 				c.At, live = min(c.At, j.leaseUntil), true
 				continue
 			}
-			q, err := s.ensureQueue(j.queue) // somebody may have deleted it
+			q, err := s.ensureQueue(j.queue) // makes the queue again if somebody has deleted it
 			if err != nil {
 				return expired, err
 			}
 			s.apply(j, expiry(j, now), q, &all)
-			delete(jobs, id) // SQL by hand may have named it twice
+			delete(jobs, id) // SQL by hand may have named the job twice
 			expired++
 		}
 		if live {

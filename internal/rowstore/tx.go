@@ -17,7 +17,7 @@ type Tx struct {
 	session    *Session
 	mu         sync.Mutex // held by each call: a transaction has one connection
 	verified   bool       // Engine.Verify has accepted the transaction
-	rolledBack bool       // a call has found that the database has rolled the transaction back
+	rolledBack bool       // a call has found that the database had rolled the transaction back
 	finished   []int64    // jobs whose outcomes were written
 }
 
@@ -62,9 +62,9 @@ func (s *Store) InTx(ctx context.Context, begin func(context.Context) (*sql.Tx, 
 	return nil
 }
 
-// call runs f as one call, under a savepoint: a call that fails changes nothing. The end of
-// ctx does not break off the statements that begin and end the call. Settings are read anew
-// each time: the caller may have rolled back the making of a queue.
+// call runs f as one call, under a savepoint, so that a call that fails changes nothing. The
+// statements that begin and end the call run even if ctx has ended. Settings are read anew
+// for each call, as the caller may have rolled back the making of a queue.
 func (t *Tx) call(ctx context.Context, f func(*Session) error) error {
 	s, whole := t.session, context.WithoutCancel(ctx)
 	err := ErrRolledBack
@@ -107,12 +107,12 @@ func (t *Tx) call(ctx context.Context, f func(*Session) error) error {
 var ErrRolledBack = fmt.Errorf("the database has rolled the transaction back: %w", sql.ErrTxDone)
 
 // explainEnd returns sql.ErrTxDone, or the context's error, if err comes from the end of the
-// transaction: database/sql only says that its statements are closed.
+// transaction. database/sql itself only says that its statements are closed.
 func (t *Tx) explainEnd(ctx context.Context, err error) error {
 	rows, now := t.session.conn.QueryContext(context.WithoutCancel(ctx), "select 1")
 	switch {
 	case now == nil:
-		_ = rows.Close() // only a probe
+		_ = rows.Close() // the query only tests whether the transaction is open
 		return err
 	case !errors.Is(now, sql.ErrTxDone):
 		return err
@@ -199,7 +199,7 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 			return err
 		}
 		if jobs, err = s.claim(r); len(jobs) > 0 {
-			s.ownTokens[jobs[0].Token] = true // the mark does no harm if the claim is rolled back
+			s.ownTokens[jobs[0].Token] = true // the token does no harm if the claim is rolled back
 		}
 		return err
 	})
@@ -209,7 +209,8 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	return jobs, nil
 }
 
-// admit gives places in a transaction of the store's own: until the caller's ends, others would not see what it gave.
+// admit gives places in a transaction of the store's own: in the caller's transaction, others would not see the places
+// until it ends.
 func (t *Tx) admit(ctx context.Context, queue string) (placesAt int64, err error) {
 	switch c := t.store.concurrent(); {
 	case c == nil:

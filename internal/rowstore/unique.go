@@ -5,8 +5,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// meet looks for a job that holds the key of a new one, and does to it what the new one says.
-// The answer stays empty if the key is free.
+// meet looks for a job that holds the key of a new job, and does with it what the new job's
+// IfHeld says. The answer stays empty if the key is free.
 func (s *Session) meet(n *newJob, answer *dibs.Enqueued) error {
 	found, err := s.one("holder", []any{n.queue, n.uniqueKey}, &answer.ID)
 	if !found && err == nil && !n.row.Period.IsZero() {
@@ -25,7 +25,7 @@ func (s *Session) meet(n *newJob, answer *dibs.Enqueued) error {
 	return s.changeHolder(j, &h, n)
 }
 
-// changeHolder stores what has become of a waiting holder.
+// changeHolder stores a waiting holder that was replaced or pushed.
 func (s *Session) changeHolder(j *liveJob, h *checks.Holder, n *newJob) error {
 	runAt := h.RunAt.UnixMicro()
 	if h.New == nil {
@@ -45,7 +45,7 @@ func (s *Session) changeHolder(j *liveJob, h *checks.Holder, n *newJob) error {
 	return nil
 }
 
-// setWindow has a new job hold its key until its period ends.
+// setWindow makes a new job hold its key until its period ends.
 func (s *Session) setWindow(n *newJob, id int64) {
 	until := n.row.Period.End(fromMicro(n.createdAt))
 	s.later("set_window", n.queue, n.uniqueKey, until.UnixMicro(), id)

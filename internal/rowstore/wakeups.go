@@ -8,27 +8,27 @@ import (
 	"github.com/dibs-queue/dibs/internal/wakeups"
 )
 
-// While a worker waits, the store looks for other processes' commits every lookEach, and
-// every lookIdle once they have brought no work for idleAfter. A look of SQLite takes no lock and some
-// ten microseconds; waking up for it costs more, 2 % of a core.
+// While a worker waits, the store looks for other processes' commits every lookEach, or every lookIdle
+// if these have brought no work for idleAfter. A look at a SQLite file takes no lock and some ten
+// microseconds. To wake up for it costs more: 2 % of a core.
 const (
 	lookEach  = 15 * time.Millisecond
 	lookIdle  = 100 * time.Millisecond
 	idleAfter = 10 * time.Second
-	// A look that takes long, as beside many other processes, is followed by a pause lookPart times as long, up to
-	// lookSeldom: looks take a two-hundredth of the time at most.
+	// A look that takes long, for example beside many other processes, is followed by a pause that is lookPart
+	// times as long, up to lookSeldom. So looks take at most one part in 200 of the time.
 	lookPart   = 200
 	lookSeldom = 500 * time.Millisecond
 )
 
-// bell wakes listeners at once after this process' enqueues, and after other processes'
-// commits when it next looks.
+// bell wakes listeners: at once after this process' enqueues, and at the next look after
+// other processes' commits.
 type bell struct {
 	wakeups.Listeners
 
-	timer         *ticks.Timer                   // set to the next tick of a schedule, while somebody listens; nil until Listen
-	look          func(context.Context) *Session // see Listen
-	listenerAdded chan struct{}                  // receives when a listener has come
+	timer         *ticks.Timer                   // runs ticks while somebody listens; nil until Listen is called
+	look          func(context.Context) *Session // the function given to Listen
+	listenerAdded chan struct{}                  // receives when a listener was added
 	cancel        context.CancelFunc
 	stopped       chan struct{}
 }
@@ -38,7 +38,7 @@ type bell struct {
 func (s *Store) Listen(look func(context.Context) *Session) {
 	b := &s.bell
 	b.look, b.listenerAdded, b.stopped = look, make(chan struct{}, 1), make(chan struct{})
-	b.timer = ticks.NewTimer(context.Background(), s.Tick) // its commit has the next look set it to the next tick
+	b.timer = ticks.NewTimer(context.Background(), s.Tick) // a tick commits, so the next look sets the timer to the next tick
 	b.Added = func() {
 		select {
 		case b.listenerAdded <- struct{}{}:
@@ -104,8 +104,8 @@ func (b *bell) loop(ctx context.Context) {
 	}
 }
 
-// wakeDue wakes the listeners of queues that have due jobs, and reports whether any queue has. It sets the timer for the
-// schedules, which may have changed too. It ignores errors: claims report them.
+// wakeDue wakes the listeners of queues with due jobs, and reports whether there are any. It also sets the timer of
+// schedules, which may have changed. It ignores errors, since claims report them.
 func (b *bell) wakeDue(session *Session) bool {
 	now := session.dialect.Now()
 	ready, err := session.DueQueues(b.Queues(), now.UnixMicro(), nil)
@@ -113,7 +113,7 @@ func (b *bell) wakeDue(session *Session) bool {
 		b.Wake(ready...)
 	}
 	switch next, found, err := session.NextTick(); {
-	case err != nil: // the next look sets it
+	case err != nil: // the next look sets the timer
 	case found:
 		b.timer.Set(max(next.Sub(now), 0))
 	default:

@@ -34,7 +34,7 @@ func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error 
 	})
 }
 
-// jsonList is a list as it is stored, or null for nil.
+// jsonList encodes a list as it is stored: nil as null.
 func jsonList(names []string) any {
 	if names == nil {
 		return nil

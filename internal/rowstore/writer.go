@@ -22,13 +22,14 @@ type Writer struct {
 	quit    chan struct{}
 	once    sync.Once
 	stopped chan struct{}
-	batches atomic.Pointer[func(call string, calls int)] // see Observe; nil: nobody wants to know
+	batches atomic.Pointer[func(call string, calls int)] // the function given to Observe, if any
 
-	// Only the goroutine uses the fields below. The functions are made once, for all transactions.
+	// Only the writer's goroutine uses the fields below. The functions together and apart are made once, for all
+	// transactions.
 	together, apart func(*Session) error
 	first           *work
-	taken           []*work // first and those that came behind it
-	failed          bool    // one of them has, so that all must be run again
+	taken           []*work // first, and the calls that waited behind it
+	failed          bool    // one of the calls has failed, so all must be run again
 }
 
 // Writing is a connection that writes, as a Writer uses it.
@@ -36,18 +37,18 @@ type Writing interface {
 	// Turn waits until the connection may write, and keeps others of this process from writing until Pass.
 	Turn() error
 	Pass()
-	// Transact runs f in a transaction, commits that if f returns nil, and returns the queues to wake. With an error
-	// nothing has changed.
+	// Transact runs f in a transaction, commits it if f returns nil, and returns the queues to wake. If it returns
+	// an error, nothing has changed.
 	Transact(f func(*Session) error) (wake []string, err error)
 	// Exec runs a statement without parameters and rows in the transaction.
 	Exec(text string) error
-	// Blocked adds to an error what keeps the connection from writing just now, if anything does.
+	// Blocked adds to an error what keeps the connection from writing, if anything does.
 	Blocked(err error) error
 }
 
-// work is one call. run may be called twice (Writer.run), the first time for nothing.
-// The first to change state from workWaiting owns it: the
-// writer, to run it, or its caller, to give it up.
+// work is one call. run may be called twice (Writer.run); then the first run was rolled back.
+// Whoever first changes state from workWaiting decides: the writer, which then runs the call,
+// or the caller, who gives it up.
 type work struct {
 	run   func(*Session) error
 	state atomic.Int32
@@ -134,7 +135,7 @@ func (w *Writer) loop() {
 	}
 }
 
-// transact runs first and all calls that wait behind it in one transaction.
+// transact makes first, and all calls that wait behind it, in one transaction.
 func (w *Writer) transact(first *work) {
 	if err := w.conn.Turn(); err != nil {
 		first.refuse(err)
@@ -167,13 +168,13 @@ func (c *work) refuse(err error) {
 	}
 }
 
-// run runs first and the calls that wait behind it in one transaction. If one of them fails,
-// it undoes them all and runs each again under a savepoint, so that the call undoes only
-// itself. Savepoints are not set at once: in SQLite, a transaction with one keeps a copy of each
-// page that it changes, and each statement in it walks through the list of these copies.
+// run makes first, and the calls that wait behind it, in one transaction. If a call fails, run
+// undoes them all and makes each again under a savepoint, so that a failed call undoes only
+// itself. The first run has no savepoints: in SQLite a transaction with a savepoint keeps a copy
+// of each page that it changes, and each statement walks through the list of these copies.
 //
-// It returns the queues to wake, and the error of the whole
-// transaction; with such an error no call has taken effect.
+// It returns the queues to wake, and the error of the whole transaction; if there is one, no
+// call has taken effect.
 func (w *Writer) run(first *work) (wake []string, err error) {
 	w.first, w.failed = first, false
 	wake, err = w.conn.Transact(w.together)
@@ -208,7 +209,7 @@ func (w *Writer) runApart(s *Session) error {
 	return nil
 }
 
-// next takes another call that waits, unless the transaction is long enough.
+// next takes another call that waits, unless the transaction has gone on for long enough.
 func (w *Writer) next(began time.Time) *work {
 	if time.Since(began) > maxTransaction {
 		return nil
