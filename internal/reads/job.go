@@ -15,7 +15,7 @@ import (
 // jobRow reads the rows of get.sql, wait.sql and the lists, all into the same variables: allocating new ones for each
 // row takes longer than all else.
 type jobRow struct {
-	only             bool // the row has no job but an id
+	only             bool // the row has an id but no job
 	id               int64
 	job              dibs.RawJob
 	errors, progress []byte
@@ -33,7 +33,7 @@ func (r *jobRow) columns() []any {
 	}
 }
 
-// read returns a job, which has nothing but its id, and in lists its place, if the row only marks that.
+// read returns the job of a row. If the row has no job, it returns one with only the id and, in lists, the place.
 func (r *jobRow) read(c Calls, scan Scan) (*dibs.RawJob, error) {
 	if r.to == nil {
 		r.to = r.columns()
@@ -62,7 +62,8 @@ func (r *jobRow) read(c Calls, scan Scan) (*dibs.RawJob, error) {
 	return j, nil
 }
 
-// jobs is a statement for jobs. Those of rows that have nothing but an id, and in lists a place, are put apart.
+// jobs is a statement that reads jobs into to. Rows without a job, which have only an id and, in lists, a place, go to
+// apart.
 func (c Calls) jobs(to, apart *[]*dibs.RawJob, name string, args ...any) Statement {
 	var row jobRow
 	return Statement{Name: name, Args: args, Begin: func() { *to, *apart = []*dibs.RawJob{}, nil }, Row: func(scan Scan) error {

@@ -48,7 +48,7 @@ func (c Calls) History(ctx context.Context, queues []string, since time.Duration
 	if err != nil {
 		return nil, err
 	}
-	once := slices.Compact(slices.Sorted(slices.Values(all.Queues))) // each may be asked for several times
+	once := slices.Compact(slices.Sorted(slices.Values(all.Queues))) // each queue once, as it may be asked for several times
 	var m dibs.Minute
 	var last time.Time
 	var queue *string

@@ -32,7 +32,7 @@ func (c Calls) List(ctx context.Context, f dibs.Filter) (page dibs.Page, err err
 	if err != nil {
 		return page, err
 	}
-	var last []*dibs.RawJob // one: how far the statement has looked, if it stopped before it had found enough
+	var last []*dibs.RawJob // holds one element if the statement stopped early: the place up to which it has looked
 	err = c.Read(ctx, c.listed(f, after, &page.Jobs, &last))
 	if err != nil {
 		return dibs.Page{}, c.Failed("list", err)
@@ -43,14 +43,14 @@ func (c Calls) List(ctx context.Context, f dibs.Filter) (page dibs.Page, err err
 		page.Next = cursorOf(f, page.Jobs[f.Limit-1]).String()
 	} else if len(last) > 0 {
 		if f.State.Final() {
-			last[0].ID++ // the next page begins with this job
+			last[0].ID++ // so that the next page begins with this job
 		}
 		page.Next = cursorOf(f, last[0]).String()
 	}
 	return page, nil
 }
 
-// listed is the statement of a list. It returns one job more than the page holds if there is another page.
+// listed is the statement of a list. It returns one job more than a page holds if there is another page.
 func (c Calls) listed(f dibs.Filter, after cursor, to, last *[]*dibs.RawJob) Statement {
 	look, _ := checks.Looked(f)
 	switch {
@@ -70,7 +70,7 @@ func newestFirst(a, b *dibs.RawJob) int {
 	return cmp.Or(b.FinishedAt.Compare(a.FinishedAt), cmp.Compare(b.ID, a.ID))
 }
 
-// cursor is the place of a page's last job: its id, and in lists of ended jobs the time before that.
+// cursor is the place of a page's last job: its id, and in lists of ended jobs the time of its end before that.
 type cursor struct {
 	at *time.Time
 	id int64
@@ -98,7 +98,7 @@ func readCursor(f dibs.Filter) (c cursor, err error) {
 	if !timed {
 		id = at
 	} else if us, e := strconv.ParseInt(at, 10, 64); e == nil {
-		t := checks.Time(time.UnixMicro(us)) // one that no job can have is another text, below
+		t := checks.Time(time.UnixMicro(us)) // a time that no job can have makes another text, which is refused below
 		c.at = &t
 	}
 	c.id, err = strconv.ParseInt(id, 10, 64)

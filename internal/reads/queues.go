@@ -23,7 +23,7 @@ func Queue(q *dibs.Queue, more ...any) []any {
 // Queues lists queues by name with their settings: all, or those of the names that there are.
 func (c Calls) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error) {
 	if len(names) > 0 {
-		names = checks.QueueNames(names) // never nil: if no name is left, no queue is listed
+		names = checks.QueueNames(names) // never nil, which would mean all queues
 	}
 	return list(ctx, c, "queues", nil, func(q *dibs.Queue) []any { return Queue(q, new(bool)) }, "queues", names)
 }
@@ -67,7 +67,7 @@ func (q *stats) columns() []any {
 	}
 }
 
-// figures are the statistics with what is reckoned from the row.
+// figures returns the statistics, with averages and rates computed from the row.
 func (q *stats) figures() dibs.QueueStats {
 	if q.Scheduled > dibs.ScheduledCap {
 		q.Scheduled, q.ScheduledMore = dibs.ScheduledCap, true
@@ -85,7 +85,7 @@ func (q *stats) figures() dibs.QueueStats {
 	return q.QueueStats
 }
 
-// held is a row of held_queues.sql: a queue that rates hold up.
+// held is a row of held_queues.sql: a queue whose jobs are held up by rates.
 type held struct {
 	queue  string
 	until  time.Time

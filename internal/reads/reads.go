@@ -12,12 +12,12 @@ import (
 
 // Database is what a store does for the calls that only read.
 type Database interface {
-	// Ready refuses the call op on a store that is nil, closed or lost, and with a context that is nil.
+	// Ready refuses the call op on a store that is nil, closed or lost, or with a context that is nil.
 	Ready(ctx context.Context, op string) error
-	// Read runs statements in their order, if it can in one transaction and one round trip.
-	// Arguments are strings, integers, booleans, times, pointers to times, lists of strings or ids, and nil for null.
+	// Read runs statements in their order, if possible in one transaction and one round trip. Arguments are strings,
+	// integers, booleans, times, pointers to times, lists of strings or ids, and nil for null.
 	Read(ctx context.Context, all ...Statement) error
-	// Failed makes an error of Read one of dibs', and names the call op. No error stays none.
+	// Failed turns an error of Read into one of dibs that names the call op; nil stays nil.
 	Failed(op string, err error) error
 }
 
@@ -36,8 +36,8 @@ type Statement struct {
 // Calls are the methods of dibs.Database that only read.
 type Calls struct {
 	Database
-	// Now, if not nil, is the database's time. The statements of a database with Now may return times at which jobs
-	// may go on that are over.
+	// Now, if not nil, is the database's time. It is set for databases whose statements may return times at which
+	// jobs may go on that have passed already.
 	Now func() time.Time
 }
 
@@ -56,13 +56,13 @@ func Collect[T any](to *[]T, columns func(*T) []any) (begin func(), row func(Sca
 // One is where the value of a row with one column goes.
 func One[T any](to *T) []any { return []any{to} }
 
-// rows is a statement whose rows become the elements of a list.
+// rows is a statement whose rows are collected in a list.
 func rows[T any](to *[]T, columns func(*T) []any, name string, args ...any) Statement {
 	begin, row := Collect(to, columns)
 	return Statement{Name: name, Args: args, Begin: begin, Row: row}
 }
 
-// list runs one statement for the call op, unless refused says that its arguments are wrong.
+// list runs one statement for the call op and collects its rows. refused is the error of the call's arguments, if any.
 func list[T any](ctx context.Context, c Calls, op string, refused error, columns func(*T) []any, name string, args ...any) (all []T, err error) {
 	if err := c.Ready(ctx, op); err != nil {
 		return nil, err

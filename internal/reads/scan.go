@@ -37,7 +37,7 @@ func (c timeColumn) Scan(v any) error {
 	return err
 }
 
-// integer is an integer that a driver gives; ok is false for null.
+// integer converts an integer, in whatever type the driver gives it; ok is false for null.
 func integer(v any) (n int64, ok bool, err error) {
 	switch v := v.(type) {
 	case nil:

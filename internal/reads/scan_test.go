@@ -15,10 +15,10 @@ var (
 	token = dibs.Token{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 )
 
-// columns are what drivers give for one value.
+// columns are the values that drivers give for one value, in different types.
 var columns = map[string]struct {
 	scanner func() (sql.Scanner, any)
-	given   []any // all mean the same
+	given   []any // values that must all be read as the same
 	want    any
 	zero    []any
 	bad     []any

@@ -32,7 +32,7 @@ func (c Calls) Schedules(ctx context.Context, names ...string) ([]dibs.Schedule,
 	return all, err
 }
 
-// schedules reads the schedules of some names, or all if names is nil, and the database's time.
+// schedules reads the schedules with these names, or all if names is nil, and the database's time.
 func (c Calls) schedules(ctx context.Context, op string, refused error, names []string) (all []dibs.Schedule, now time.Time, err error) {
 	if err := c.Ready(ctx, op); err != nil {
 		return nil, now, err
