@@ -56,7 +56,7 @@ func Filter(f *dibs.Filter) error {
 	)
 }
 
-// part checks a text to look for. It may have line ends and the like, as what it is a part of.
+// part checks a text for which a list is searched. It may contain line ends and the like, as the text searched may.
 func part(field, s string) error {
 	const most = 1 << 10
 	switch {
@@ -283,12 +283,12 @@ func GroupLimit(field string, n, least int) error {
 	return nil
 }
 
-// Limits of a rate. Its bucket (package bucket) counts in nanoseconds.
+// These are the limits of a rate. Its bucket (package bucket) counts in nanoseconds.
 const (
 	leastPer   = time.Second
 	mostPer    = 31 * 24 * time.Hour
-	mostStarts = 1_000_000_000             // the largest n, and the largest burst
-	mostBurst  = 10 * 365 * 24 * time.Hour // how long saving up may take
+	mostStarts = 1_000_000_000             // most starts in one period, and largest burst
+	mostBurst  = 10 * 365 * 24 * time.Hour // longest time in which a burst is saved up
 )
 
 // Rate checks a rate in a field.

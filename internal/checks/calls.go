@@ -227,7 +227,7 @@ func outcome(o *dibs.Outcome, seen map[int64]bool) error {
 // ErrorText makes a text fit for the error history.
 func ErrorText(s string) string { return storable(s, dibs.MaxErrorText) }
 
-// storable makes a text fit to store: valid UTF-8 without NUL bytes, cut to a length.
+// storable makes a text that every database can store: valid UTF-8 without NUL bytes, cut to a length.
 func storable(s string, most int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.ReplaceAll(s, "\x00", "\uFFFD")

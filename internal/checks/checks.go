@@ -24,13 +24,13 @@ type Row struct {
 	Priority    int16
 	Delay       time.Duration // used when RunAt is zero
 	RunAt       time.Time
-	MaxAttempts int // 0: the queue's
+	MaxAttempts int // 0: as many as the queue's setting
 	Group       string
 	UniqueKey   string
-	UniqueUntil dibs.UniqueUntil // empty without a key
+	UniqueUntil dibs.UniqueUntil // empty if the job has no key
 
 	Period     Period
-	IfHeld     dibs.IfHeld // empty without a key
+	IfHeld     dibs.IfHeld // empty if the job has no key
 	DelayLimit time.Duration
 }
 
@@ -107,8 +107,8 @@ func row(j *dibs.NewJob) (Row, error) {
 	return r, ownMembers("metadata", r.Metadata)
 }
 
-// ownMembers refuses an object with names that only the store may write: they say which schedule has enqueued a job. It
-// refuses them in any case of letters, and also where their letters are escaped.
+// ownMembers refuses an object with names that begin with "dibs.": only the store may write them, to say which schedule
+// has enqueued a job. Upper case and escapes make no difference.
 func ownMembers(field string, object []byte) error {
 	const ours = "dibs."
 	if !bytes.Contains(object, []byte(`\`)) && !bytes.Contains(bytes.ToLower(object), []byte(ours)) {
@@ -237,7 +237,7 @@ func validJSON(field string, raw []byte) error {
 	return invalid(field, "is not valid JSON: %v: %q", err, clip(string(raw)))
 }
 
-// shallow refuses JSON that decoders, of Go and of other languages, might not read.
+// shallow refuses JSON that is nested so deep that decoders of Go or other languages might not read it.
 func shallow(field string, raw []byte) error {
 	if nesting.Over(raw, dibs.MaxDepth) {
 		return invalid(field, "is nested more than %d deep", dibs.MaxDepth)
@@ -280,7 +280,7 @@ func invalid(field, reason string, args ...any) error {
 	return &dibs.InvalidError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// inBatch puts the place in a batch before the field of an InvalidError.
+// inBatch puts the job's place in a batch before the field that an InvalidError names.
 func inBatch(err error, list string, i int) error {
 	var e *dibs.InvalidError
 	if errors.As(err, &e) {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// notConnected is an error about a connection that was not made, in one sentence: pgx lists each address that it has tried, also
-// twice, one a line.
+// notConnected says in one sentence why a connection was not made. pgx has one line for each try, and tries some
+// addresses twice.
 type notConnected struct {
 	to    string
 	cause error
@@ -57,7 +57,7 @@ func firstCause(err error) error {
 	return firstOf(err)
 }
 
-// firstOf is the first of errors that were joined.
+// firstOf is the first of several errors that were joined.
 func firstOf(err error) error {
 	var all interface{ Unwrap() []error }
 	if errors.As(err, &all) && len(all.Unwrap()) > 0 {

@@ -20,11 +20,11 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// A process of this test enqueues jobs with periods, and works them, in the database that this
-// variable names, until its stdin ends.
+// enqueueIn is the variable with the database in which a child process of this test enqueues
+// jobs with periods and runs them, until its stdin ends.
 const enqueueIn = "DIBS_PERIODS_DB"
 
-// period is that of all jobs.
+// period is the period of all jobs.
 const period = 150 * time.Millisecond
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func enqueueAndWork(ctx context.Context, url string) error {
-	db, err := open.Database(context.WithoutCancel(ctx), open.URL(url), open.Options{}) // stdin may end meanwhile
+	db, err := open.Database(context.WithoutCancel(ctx), open.URL(url), open.Options{}) // opened even if stdin ends meanwhile
 	if err != nil {
 		return err
 	}
@@ -88,9 +88,9 @@ func enqueueAndWorkOnce(ctx context.Context, db dibs.Database) error {
 	return err
 }
 
-// TestAPeriodHasOneJobThroughKills has several processes enqueue the same keys, of which one after
-// the other is killed. In the order of their creation, no job of a key may come in the period of
-// the one before.
+// TestAPeriodHasOneJobThroughKills lets several processes enqueue jobs with the same keys, and
+// kills them one after the other. In the order of creation, no job of a key may come in the period
+// of the job before.
 func TestAPeriodHasOneJobThroughKills(t *testing.T) {
 	needs.Long(t)
 	processes, lasts := 4, 6*time.Second
@@ -137,7 +137,8 @@ func onePerPeriod(t *testing.T, url open.URL, processes int, lasts time.Duration
 		}
 		begin(kills%processes, processes+kills)
 	}
-	// On a slow machine each is killed before it does much: the last ones go on until there is enough to judge.
+	// On a slow machine each process is killed before it does much: the last ones go on until there are enough jobs to
+	// judge.
 	for end := time.Now().Add(5 * time.Minute); len(jobsOf(t, db)) < 20 && time.Now().Before(end); {
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -148,7 +149,7 @@ func onePerPeriod(t *testing.T, url open.URL, processes int, lasts time.Duration
 	}
 	jobs := jobsOf(t, db)
 	slices.SortFunc(jobs, func(a, b *dibs.RawJob) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.CreatedAt.Compare(b.CreatedAt)) // their keys are shown only while they hold them
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.CreatedAt.Compare(b.CreatedAt)) // by kind, as jobs show their keys only while they hold them
 	})
 	for i := 1; i < len(jobs); i++ {
 		a, b := jobs[i-1], jobs[i]

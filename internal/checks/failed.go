@@ -1,6 +1,6 @@
 package checks
 
-// failure is an error of a store's call, with the name of the call that the user made.
+// failure is an error with the name of the call in which it happened.
 type failure struct {
 	op  string
 	err error

@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// unprintable reports, by Unicode's own tables, whether no name may hold a character.
+// unprintable reports, by Unicode's own tables, whether a character may not be in a name.
 func unprintable(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 }

@@ -12,8 +12,8 @@ import (
 
 // QueueUses are what keeps a queue from being deleted.
 type QueueUses struct {
-	Schedule, Worker string    // the name of one that uses it; empty: none does
-	Live, Ended      int64     // a job of it that has not ended, and one that has; 0: none
+	Schedule, Worker string    // name of one that uses the queue; empty: none does
+	Live, Ended      int64     // a job of the queue that has not ended, and one that has; 0: there is none
 	Key              string    // a unique key that is held for a period
 	KeyUntil         time.Time // when that period ends; zero: no key is held
 }

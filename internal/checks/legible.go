@@ -38,7 +38,7 @@ func Claimed(j *dibs.RawJob) {
 	case len(j.Payload) == 0:
 		legible(j, "payload", nil, invalid("", "is missing or empty; it must be JSON (null for none)"))
 		j.Payload = json.RawMessage("null")
-	case !utf8.Valid(j.Payload): // a decoder would replace it silently
+	case !utf8.Valid(j.Payload): // a decoder would replace the invalid bytes silently
 		j.Payload = legible(j, "payload", j.Payload, invalid("", "is not valid UTF-8"))
 	default:
 		j.Payload = legible(j, "payload", j.Payload, shallow("", j.Payload))
@@ -48,7 +48,7 @@ func Claimed(j *dibs.RawJob) {
 	}
 }
 
-// legible is a text of a column in JSON, whatever err finds wrong with it.
+// legible returns the JSON of a column as it is, or, if err says that it is damaged, in a form that can be shown.
 func legible(j *dibs.RawJob, column string, text json.RawMessage, err error) json.RawMessage {
 	var e *dibs.InvalidError
 	if !errors.As(err, &e) {
@@ -68,8 +68,8 @@ func Texts(j *dibs.RawJob) []string {
 	return []string{fmt.Sprintf("job %d: %s; a worker ends it as dead", j.ID, j.Fault)}
 }
 
-// quoted is a text as a JSON string. An encoder leaves characters alone that mean something in
-// HTML, which json.Marshal would not.
+// quoted encodes a text as a JSON string. Unlike json.Marshal it does not escape characters
+// that mean something in HTML.
 func quoted(raw []byte) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -87,7 +87,7 @@ func Counts(q *dibs.QueueStats) {
 	}
 }
 
-// Times that JSON can show.
+// These are the first and the last time that JSON can show.
 var (
 	firstTime = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
 	lastTime  = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)

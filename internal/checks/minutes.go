@@ -11,7 +11,7 @@ const HistoryMinutes = int(dibs.HistoryKept / time.Minute)
 
 // Minutes adds up what a store has read for Admin.History.
 type Minutes struct {
-	Queues []string // as the store names them: "" is all queues together
+	Queues []string // queues by their names for the store: "" stands for all queues together
 	Before int      // how many minutes before this one to read
 	sums   map[minuteOf]sums
 }

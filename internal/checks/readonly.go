@@ -6,10 +6,10 @@ import "github.com/dibs-queue/dibs"
 // It Is dibs.ErrUnavailable. Why is what a user is told.
 type ReadOnlyError struct {
 	Why string
-	Err error // the database's; nil: it was asked before
+	Err error // the error of a statement that the database refused; nil: the store asked beforehand whether it can write
 }
 
-// Why a database only reads.
+// These say why a database is read-only.
 const (
 	ReadOnlyServer = "the PostgreSQL server is read-only: it is a standby, or default_transaction_read_only is on"
 	ReadOnlyFile   = "the file or its directory cannot be written; check owner and permissions"

@@ -17,7 +17,7 @@ func Times(since time.Time, wait, run []int64) dibs.Times {
 	return t
 }
 
-// percentiles takes the nearest rank: a time that one of the jobs took.
+// percentiles computes percentiles by nearest rank, so each is a time that one of the jobs took.
 func percentiles(all []int64) (p dibs.Percentiles) {
 	if len(all) == 0 {
 		return p

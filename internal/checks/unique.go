@@ -43,7 +43,7 @@ func unique(j *dibs.NewJob, r *Row) error {
 	return err
 }
 
-// delayLimit checks how far a job may move its key's holder.
+// delayLimit checks how far a job may delay the job that holds its key.
 func delayLimit(r *Row) error {
 	if err := Delay("delay_limit", r.DelayLimit); err != nil {
 		return err
@@ -64,7 +64,7 @@ func delayLimit(r *Row) error {
 // Period says for how long a job holds its unique key at least. The zero value: for no time.
 type Period struct {
 	length time.Duration
-	unit   string // a unit of the calendar in zone: hour, day, week or month
+	unit   string // calendar unit in zone: hour, day, week or month
 	zone   *time.Location
 }
 
@@ -115,7 +115,7 @@ func (p Period) End(now time.Time) time.Time {
 	return end.UTC()
 }
 
-// next is when the calendar's next window begins, by what a clock shows.
+// next is when the calendar's next window begins, as a clock in the zone shows it.
 func (p Period) next(shown time.Time) time.Time {
 	y, m, d := shown.Date()
 	switch p.unit {
@@ -136,7 +136,7 @@ type Holder struct {
 	ID        int64
 	CreatedAt time.Time
 	RunAt     time.Time
-	New       *Row // the job that it has become, or nil
+	New       *Row // the new job that has replaced the holder; nil: none has
 }
 
 // Meet does to the holder what a job says, and returns the answer.
@@ -155,7 +155,7 @@ func (h *Holder) Meet(r *Row, now time.Time) dibs.Enqueued {
 		if given || h.RunAt.After(start) {
 			h.RunAt = later(start, now)
 		}
-	case e.Pushed && start.After(now): // else a due job would only lose its turn
+	case e.Pushed && start.After(now): // a holder that is due already is not pushed: it would only lose its place
 		h.RunAt = later(start, h.RunAt)
 	}
 	return e
