@@ -16,13 +16,13 @@ import (
 // longest of those that run did, or attempts go on after their queue's timeout.
 type Hang struct {
 	Jobs    []HeldJob
-	More    int64         // running jobs that are not among them
-	Last    int64         // running jobs whose last attempt it is, as far as they were read
-	Idle    time.Duration // how long the first of Jobs has run without that any other attempt has ended, at least
-	Since   bool          // none has ended since the first of Jobs was claimed
-	Ignored time.Duration // the queue's timeout, which the handlers of Jobs do not heed; 0: they may just be slow
-	// Usual, if not zero, says that all places are held by attempts that run for far longer than usual: 95 % of the
-	// last completed jobs took no longer than Usual.
+	More    int64         // how many more jobs run than are listed in Jobs
+	Last    int64         // how many running jobs are in their last attempt, among those that were read
+	Idle    time.Duration // how long, at least, the first of Jobs has run while no other attempt has ended
+	Since   bool          // no attempt has ended since the first of Jobs was claimed
+	Ignored time.Duration // the queue's timeout, which the handlers of Jobs ignore; 0: they may just be slow
+	// Usual, if not zero, says that all places are held by attempts that run for far longer than usual: of the last
+	// completed jobs, 95 % took no longer than Usual.
 	Usual time.Duration
 }
 
@@ -31,20 +31,20 @@ type HeldJob struct {
 	ID     int64     `json:"id"`
 	Kind   string    `json:"kind"`
 	Worker string    `json:"worker"`
-	PID    int       `json:"pid,omitempty"`  // the worker's process, if the register knows it
-	Host   string    `json:"host,omitempty"` // and its machine
-	Since  time.Time `json:"since"`          // when it was claimed
-	last   bool      // it is the job's last attempt
+	PID    int       `json:"pid,omitempty"`  // the worker's process, if it is registered
+	Host   string    `json:"host,omitempty"` // the worker's machine, if it is registered
+	Since  time.Time `json:"since"`          // when the job was claimed
+	last   bool      // the job is in its last attempt
 }
 
 const (
-	hangAfter = time.Minute // how long no attempt must have ended, and one must have run
-	heldRead  = 300         // how many running jobs of a queue are read, the newest
-	heldPage  = 100         // how many of them in one call: their payloads may be large
-	heldSaid  = 5           // how many are named
-	// farLonger is how many times as long as usual an attempt must have run where all places are held by such.
+	hangAfter = time.Minute // jobs hang if one has run this long, and no attempt has ended for this long
+	heldRead  = 300         // how many running jobs of a queue are read, newest first
+	heldPage  = 100         // how many jobs one call reads: their payloads may be large
+	heldSaid  = 5           // how many jobs are named
+	// farLonger is how many times as long as usual each attempt must have run if they hold all places.
 	farLonger = 10
-	// endedWithin is how far back Hanging looks for ends of attempts at first: in most queues there are some.
+	// endedWithin is how far back Hanging first looks for ends of attempts: in most queues that finds some.
 	endedWithin = 10 * time.Minute
 )
 
@@ -105,10 +105,10 @@ func Hanging(ctx context.Context, db HangReader, seen Seen, thorough bool) (map[
 	return found, nil
 }
 
-// waits reports whether jobs of a queue wait for others of it.
+// waits reports whether jobs of a queue wait for others to end.
 func waits(s dibs.QueueStats) bool { return Due(s) > 0 || s.Blocked > 0 }
 
-// starved lists the queues whose jobs hold places for which those of another queue wait, none of which runs.
+// starved lists queues without a running job, whose jobs wait for places that jobs of another queue hold.
 func (k *Seen) starved() map[string]bool {
 	by, looked := map[string]bool{}, 0
 	for _, s := range k.Stats {
@@ -131,7 +131,7 @@ func (k *Seen) starved() map[string]bool {
 	return by
 }
 
-// place says of jobs in which process they run, where only one live worker has the name.
+// place adds to jobs the process and the machine of their worker, if only one live worker has that name.
 func (k *Seen) place(jobs []HeldJob) {
 	named := map[string][]dibs.WorkerInfo{}
 	for _, w := range k.Workers {
@@ -146,8 +146,8 @@ func (k *Seen) place(jobs []HeldJob) {
 	}
 }
 
-// farLonger returns how long the last completed jobs of a queue took if its running jobs hold all its places, and each of
-// them has run for far longer; else 0.
+// farLonger returns how long the last completed jobs of a queue took, if its running jobs hold all of its places and
+// each has run for far longer; otherwise 0.
 func (k *Seen) farLonger(ctx context.Context, db HangReader, s dibs.QueueStats, q dibs.Queue, jobs []HeldJob, now time.Time) (time.Duration, error) {
 	live, _ := k.workersOf(s.Queue)
 	places, _, _ := k.places(live)
@@ -163,9 +163,9 @@ func (k *Seen) farLonger(ctx context.Context, db HangReader, s dibs.QueueStats, 
 	return max(times.Run.P95, time.Microsecond), nil
 }
 
-// hangOf judges the running jobs of a queue, the longest first.
+// hangOf decides whether a queue's running jobs, longest first, hang.
 func hangOf(q dibs.Queue, jobs []HeldJob, idle time.Duration, now time.Time, needed bool) (h Hang, is bool) {
-	if limit := q.JobTimeout; limit > 0 { // workers learn of it by a third of a lease, and their handlers may take a while to end
+	if limit := q.JobTimeout; limit > 0 { // workers notice a timeout when they extend, after a third of a lease, and handlers may take a while to end
 		over := slices.DeleteFunc(slices.Clone(jobs), func(j HeldJob) bool { return now.Sub(j.Since) < limit+max(q.Lease, hangAfter) })
 		if len(over) > 0 {
 			return Hang{Jobs: over[:min(len(over), heldSaid)], More: int64(max(len(over)-heldSaid, 0)), Idle: now.Sub(over[0].Since), Ignored: limit}, true
@@ -184,8 +184,8 @@ func hangOf(q dibs.Queue, jobs []HeldJob, idle time.Duration, now time.Time, nee
 	return h, true
 }
 
-// lastEnds is when an attempt of each queue has last ended: the end of the minute in which it did.
-// Where none has in the last minutes, it looks back as far as the history reaches.
+// lastEnds returns when an attempt of each queue has last ended: the end of that minute. If none
+// has ended in the last minutes, it looks back as far as the history reaches.
 func lastEnds(ctx context.Context, db HangReader, queues []string) (map[string]time.Time, error) {
 	last := map[string]time.Time{}
 	for _, since := range []time.Duration{endedWithin, dibs.HistoryKept} {
@@ -206,7 +206,7 @@ func lastEnds(ctx context.Context, db HangReader, queues []string) (map[string]t
 	return last, nil
 }
 
-// longest lists the jobs of a queue that run, those first that have been held for longest.
+// longest lists the running jobs of a queue; those that were claimed first come first.
 func longest(ctx context.Context, db HangReader, s dibs.QueueStats) (jobs []HeldJob, err error) {
 	f := dibs.Filter{Queue: s.Queue, State: dibs.Running}
 	for most := min(s.Running, heldRead); int64(len(jobs)) < most; {

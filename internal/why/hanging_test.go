@@ -12,10 +12,10 @@ import (
 
 // history is a queue whose last attempt ended a while ago, with running jobs.
 type history struct {
-	ended time.Duration // zero: none within the history
+	ended time.Duration // how long ago the last attempt ended; zero: none has in the history
 	ran   []time.Duration
 	lists int
-	took  time.Duration // what 95 % of its completed jobs took at most; zero: none has completed
+	took  time.Duration // how long 95 % of the completed jobs took at most; zero: none has completed
 }
 
 func (h *history) History(_ context.Context, queues []string, since time.Duration) (list []dibs.Minute, err error) {
@@ -54,7 +54,7 @@ func TestJobsHangWhereOthersWaitAndNoAttemptEnds(t *testing.T) {
 		h       history
 		waiting int64
 		timeout time.Duration
-		want    string // "": they do not hang
+		want    string // the sentence about the jobs; empty: they do not hang
 		hasty   bool
 		lists   int
 	}{
@@ -118,7 +118,7 @@ func TestAllPlacesHeldForFarLongerThanUsualIsWrongSoon(t *testing.T) {
 	}
 }
 
-// A queue without places is not to blame: the queue that holds all of its workers' places is.
+// A queue whose workers' places are all held by jobs of another queue does not hang: the other queue does.
 func TestAQueueThatHoldsThePlacesOfAnotherHangs(t *testing.T) {
 	t.Parallel()
 	h := history{0, []time.Duration{3 * time.Minute}, 0, 0}

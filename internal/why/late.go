@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
-// lateAfter is how late a tick must be to be called late: programs look every two seconds.
+// lateAfter is how late a tick must be to be reported: programs look for ticks every two seconds.
 const lateAfter = 10 * time.Second
 
 // Late reports whether a schedule's next tick should have had its job by now.
@@ -22,9 +22,9 @@ func Late(s dibs.Schedule, now time.Time) bool {
 
 // A Holder is a transaction that holds rows which workers pass over, so that nobody is seen to wait for it.
 type Holder struct {
-	Who       string // its process, what it holds and for how long, its program and state
-	Statement string // its last statement: text of another program, which may hold secrets
-	Next      string // the SQL that ends it, or shows it
+	Who       string // the transaction's process, what it holds and for how long, its program and state
+	Statement string // its last statement, written by another program: it may hold secrets
+	Next      string // SQL that ends the transaction, or shows more about it
 }
 
 // Holders is what a database says of transactions that hold rows.

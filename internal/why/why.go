@@ -15,17 +15,17 @@ import (
 
 // Hold is one reason why due jobs of a queue do not start.
 type Hold struct {
-	Queue string `json:"queue,omitempty"` // where it is not clear of which queue
+	Queue string `json:"queue,omitempty"` // set only if the reader could not tell which queue is meant
 	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy", "hanging", "rate", "group" or
 	// "attempts".
 	Reason string    `json:"reason"`
-	Kinds  []string  `json:"kinds,omitempty"` // the kinds that nobody handles, for no_worker_for_kind
-	Held   []HeldJob `json:"held,omitempty"`  // jobs that run for long, longest first, for hanging
+	Kinds  []string  `json:"kinds,omitempty"` // for no_worker_for_kind: the kinds that no worker handles
+	Held   []HeldJob `json:"held,omitempty"`  // for hanging: jobs that run for long, longest first
 	Text   string    `json:"text"`
-	Short  string    `json:"-"` // for a column
+	Short  string    `json:"-"` // Text in a few words, for a column
 
-	OfGroups bool   `json:"-"` // it concerns some groups of the queue
-	By       string `json:"-"` // the other queue whose jobs hold most places, for busy
+	OfGroups bool   `json:"-"` // the reason holds up only some groups of the queue
+	By       string `json:"-"` // for busy: the other queue whose jobs hold most places
 }
 
 // Plain is the text without a command of dibs that it may end in.
@@ -46,7 +46,7 @@ type Reader interface {
 // reads the register of workers, the settings, and the kinds of a queue's first 1,000 jobs.
 type Look struct {
 	Seen
-	kinds map[string][]string // the kinds of due jobs by queue, only where they matter
+	kinds map[string][]string // the kinds of due jobs by queue, read only if they matter
 	hangs map[string]Hang
 }
 
@@ -57,7 +57,7 @@ type Seen struct {
 	Workers []dibs.WorkerInfo
 }
 
-// kindsOfQueues is in how many queues a look reads the kinds of due jobs.
+// kindsOfQueues is the number of queues for which one look reads the kinds of due jobs.
 const kindsOfQueues = 20
 
 // Read reads what explains why jobs of these queues wait. Where none do, it reads nothing.
@@ -94,8 +94,8 @@ func read(ctx context.Context, reader Reader, stats []dibs.QueueStats) (w Look, 
 	return w, err
 }
 
-// held reports whether there may be jobs that should run and do not: those that are due or
-// blocked, and those that count as running, since their worker may have been lost.
+// held reports whether there may be jobs that should run and do not. Due and blocked jobs may
+// be such, and also running ones, since their worker may be lost.
 func held(s dibs.QueueStats) bool { return Due(s) > 0 || s.Blocked > 0 || s.Running > 0 }
 
 // Due counts the due jobs, or 1 if they cannot be counted.
@@ -173,15 +173,15 @@ func (w *Look) Of(s dibs.QueueStats) (list []Hold) {
 	return list
 }
 
-// hanging adds who holds jobs of a queue that do not get on.
+// hanging adds, as a reason, the jobs of a queue that hang.
 func (w *Look) hanging(queue string, add func(Hold)) {
 	if h, is := w.hangs[queue]; is {
 		add(Hold{Reason: "hanging", Held: h.Jobs, Short: "none ends", Text: h.Text()})
 	}
 }
 
-// unclaimed tells that the blocked jobs wait for nobody of their groups: places are held by running
-// and waiting jobs, of which the queue has none. Claims give the free places.
+// unclaimed says, if it is so, that blocked jobs wait for no other job, since none of the queue
+// runs or waits: the next claim gives the free places.
 func unclaimed(s dibs.QueueStats) string {
 	if s.Running > 0 || s.Waiting > 0 || s.HeldGroups > 0 {
 		return ""
@@ -189,7 +189,7 @@ func unclaimed(s dibs.QueueStats) string {
 	return "; no job of the queue runs, and claims give the turns"
 }
 
-// workerHolds adds the reasons that lie in the workers of a queue.
+// workerHolds adds the reasons that have to do with the workers of a queue.
 func (w *Look) workerHolds(s dibs.QueueStats, add func(Hold)) {
 	live, lost := w.workersOf(s.Queue)
 	stopping := len(live)
@@ -204,7 +204,7 @@ func (w *Look) workerHolds(s dibs.QueueStats, add func(Hold)) {
 		last := slices.MaxFunc(lost, func(a, b dibs.WorkerInfo) int { return a.Seen.Compare(b.Seen) })
 		add(Hold{Reason: "no_worker", Short: "no worker", Text: fmt.Sprintf("no worker is registered for the queue: %s was last seen %s", words.Clip(words.Printable(last.Name), 60), words.Since(time.Now(), last.Seen))})
 		return
-	case s.Running > 0 || s.Claimed > 0: // 'dibs claim' takes them, or a program without a Worker
+	case s.Running > 0 || s.Claimed > 0: // 'dibs claim' claims the jobs, or a program without a Worker
 		return
 	default:
 		add(Hold{Reason: "no_worker", Short: "no worker", Text: fmt.Sprintf("no worker is registered for the queue; '%s' starts one", words.StartWorker(s.Queue))})
@@ -253,8 +253,8 @@ func kindNames(kinds []string) string {
 	return text
 }
 
-// places counts the places of workers, and how many of them the queues that these serve use, with the
-// queue that uses most.
+// places counts the places of these workers, how many places jobs of their queues use, and which of
+// these queues uses most.
 func (w *Seen) places(live []dibs.WorkerInfo) (places, used int64, most dibs.QueueStats) {
 	served := map[string]bool{}
 	for _, each := range live {
