@@ -13,7 +13,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
-// action does what a form asks for. It returns where to go on (empty: where the form was) and what was done.
+// action does what a form asks for. It returns the page to go to (empty: back to the form's page), and a sentence about
+// what was done.
 type action = func(*request) (to, done string, err error)
 
 // actions are all changes by their paths.
@@ -39,7 +40,7 @@ func (p *Page) actions() map[string]action {
 	return list
 }
 
-// audit notes a change, with who made it, and how many jobs or settings it changed, unless it changed none.
+// audit notes who made a change, and how many jobs or settings it changed. If n is 0, it notes nothing.
 func (p *Page) audit(r *request, did string, n int, what string) {
 	if n > 0 {
 		r.changed = true
@@ -134,7 +135,8 @@ func (p *Page) editJob(r *request) (to, done string, err error) {
 	})
 }
 
-// moment reads a time: "now", a span from now such as 90s or 2h (way 1) or before now (way -1), or a time in UTC.
+// moment reads a time in UTC, "now", or a duration such as 90s or 2h. If way is 1 the duration is counted from now on,
+// if it is -1 back from now.
 func moment(field, text string, way time.Duration) (at time.Time, err error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
@@ -176,7 +178,7 @@ func (p *Page) pauseQueue(paused bool) action {
 	}
 }
 
-// queueNow is a queue that there is, as it is now.
+// queueNow reads the settings of a queue, which must exist, from the database.
 func (p *Page) queueNow(r *request, name string) (dibs.Queue, error) {
 	queues, err := p.DB.Queues(r.Context(), name)
 	if err != nil {
@@ -191,7 +193,7 @@ func (p *Page) queueNow(r *request, name string) (dibs.Queue, error) {
 // scheduleOf finds a schedule that the viewer may change.
 func (p *Page) scheduleOf(r *request) (dibs.Schedule, error) {
 	found, err := p.DB.Schedules(r.Context(), r.PathValue("name"))
-	if err != nil && !errors.Is(err, dibs.ErrInvalid) { // no schedule has a name that is refused
+	if err != nil && !errors.Is(err, dibs.ErrInvalid) { // a name that is refused is one that no schedule has
 		return dibs.Schedule{}, err
 	}
 	if len(found) == 0 || !r.who.Reads(found[0].Queue) {
@@ -208,7 +210,7 @@ func (p *Page) pauseSchedule(paused bool) action {
 		}
 		_, err = p.DB.ChangeSchedule(r.Context(), s.Name, func(now *dibs.Schedule) error {
 			now.Paused = paused
-			return r.mayChange(now.Queue) // another may have taken its place
+			return r.mayChange(now.Queue) // another schedule may have taken its name
 		})
 		if err != nil {
 			return "", "", err
@@ -235,7 +237,7 @@ func (p *Page) runSchedule(r *request) (to, done string, err error) {
 	return fmt.Sprintf("/jobs/%d", e.ID), "The schedule " + oneLine(s.Name) + " has enqueued this job.", nil
 }
 
-// find leads to what somebody looks for: a job by its id, or a queue by its name or a part of it.
+// find leads to what the viewer looks for: a job by its id, or a queue by its name or a part of it.
 func (p *Page) find(r *request) (to, done string, err error) {
 	text := strings.TrimSpace(r.URL.Query().Get("q"))
 	if id, err := strconv.ParseInt(text, 10, 64); err == nil && id > 0 {

@@ -15,9 +15,9 @@ import (
 // maxCommand is the length in bytes of the longest command that a page shows.
 const maxCommand = 8 << 10
 
-// enqueueCommand is the command that enqueues such a job again, for the shells of POSIX: due at once, without the unique
-// key, which the job may still hold. attempts are those of the queue's jobs. The command is empty where it would be too
-// long, or the job has texts that 'dibs enqueue' refuses.
+// enqueueCommand is a command for POSIX shells that enqueues a job like this one: due at once, and without its unique
+// key, which the job may still hold. attempts is the number of attempts that the queue gives its jobs. The command is
+// empty if it would be too long, or if 'dibs enqueue' would refuse the job's texts.
 func enqueueCommand(j *dibs.RawJob, attempts int) string {
 	words := []string{"dibs", "enqueue"}
 	flag := func(name, value string) { words = append(words, "--"+name+"="+value) }
@@ -54,7 +54,7 @@ func enqueueCommand(j *dibs.RawJob, attempts int) string {
 	return text
 }
 
-// ownMetadata is a job's metadata without the members that name its schedule, which nobody may enqueue.
+// ownMetadata is a job's metadata without the members that name its schedule: only the store may write those.
 func ownMetadata(j *dibs.RawJob) []byte {
 	if j.Schedule == "" {
 		return j.Metadata
@@ -75,14 +75,14 @@ func ownMetadata(j *dibs.RawJob) []byte {
 func plainJSON(raw []byte) string {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {
-		return "\n" // nothing that a command may have
+		return "\n" // a line end makes the caller show no command
 	}
 	return checks.Escaped(b.String())
 }
 
 var bare = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-]+$`)
 
-// quoted writes a word for a shell.
+// quoted quotes a word for a shell, if necessary.
 func quoted(word string) string {
 	if bare.MatchString(word) {
 		return word

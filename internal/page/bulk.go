@@ -12,13 +12,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/failures"
 )
 
-// bulkChange is what can be done with many jobs at once.
+// bulkChange is one kind of change that can be made to many jobs at once.
 type bulkChange struct {
-	Verb       string // the path's last part, and the word of the log
+	Verb       string // last part of the path, and the verb in the log
 	Do, Button string
-	One, Many  string // what has become of a job, and of several
+	One, Many  string // what has become of one job, and of several jobs
 	Danger     bool
-	Says       string // what becomes of the jobs
+	Says       string // sentence about what will become of the jobs
 	run        func(dibs.Admin, context.Context, []int64, time.Time) (changed []int64, err error)
 }
 
@@ -33,49 +33,49 @@ var (
 	}
 )
 
-// How much one request changes at most, so that none takes long. The page then asks for the next.
+// These limit how much one request changes, so that none takes long. The page then sends the next request.
 const (
 	bulkBatch = 500
 	bulkJobs  = 2000
 	bulkTime  = 2 * time.Second
-	bulkNamed = 20 // jobs that the question names
+	bulkNamed = 20 // how many jobs the question names
 )
 
-// question asks whether many jobs are to be changed, or says how far that has come.
+// question is a page that asks whether to change many jobs, or says how far the change has come.
 type question struct {
 	bulkChange
 	Queue   string
-	Total   int // how many jobs were to be changed when that was confirmed; 0: not known
-	Least   int // how many these are at least, where Total is not known
+	Total   int // how many jobs were to be changed at the time of the confirmation; 0: not known
+	Least   int // how many jobs are to be changed at least, if Total is not known
 	Changed int
 	Left    int
-	Looked  int // how many jobs have been looked at to find them
-	All     int // how many jobs there were to look at; 0: not known
+	Looked  int // how many jobs the search has looked at
+	All     int // how many jobs the search has to look at; 0: not known
 	Sure    bool
-	IDs     []int64 // some of them
-	Note    string  // It says which jobs are not touched.
-	Path    string  // where the form leads, from the root
+	IDs     []int64 // ids of some of the jobs
+	Note    string  // sentence about jobs that are not touched
+	Path    string  // path to which the form is sent, from the root
 	Back    string
-	Hidden  [][2]string // what the form sends
-	About   string      // It says in words which jobs these are.
+	Hidden  [][2]string // names and values of hidden fields in the form
+	About   string      // which jobs these are, in words
 
-	// Of failures, in place of About.
+	// Questions about failures have these in place of About.
 	Kind, Fingerprint string
-	From, Until       time.Time // when the first and the last of the jobs died; From is not known without Total
+	From, Until       time.Time // when the first and the last of the jobs died; From is known only together with Total
 }
 
 // bulkView is the question for a group of failures.
 type bulkView struct {
 	question
-	Key  string       // It names the group.
-	Last int64        // id of the job that died last: several may have died at one time
-	next dibs.Failure // the last job that was looked at: the next are those that come after it
+	Key  string       // names the group in forms
+	Last int64        // id of the job that died last: several jobs may have died at the same time
+	next dibs.Failure // the job looked at last: the search goes on after it
 	done bool         // all dead jobs of the queue have been looked at
 }
 
 // changeFailures requeues or deletes the jobs of a group of failures. The first request only says which jobs these
-// would be. The ones that confirm it go through all dead jobs of the queue, and change those of the group that had
-// died by then and still are dead, so many at a time, until all have been looked at.
+// would be. The requests that confirm it go through all dead jobs of the queue, some at a time, until all have
+// been looked at. They change the jobs of the group that had died by the time of the question and are still dead.
 func (p *Page) changeFailures(c bulkChange) action {
 	return func(r *request) (to, done string, err error) {
 		v := bulkView{
@@ -112,7 +112,7 @@ func (p *Page) changeFailures(c bulkChange) action {
 	}
 }
 
-// confirmed reads which jobs a form is for.
+// confirmed reads from a form which jobs were confirmed.
 func (v *bulkView) confirmed(r *request) (err error) {
 	for name, n := range map[string]*int{"total": &v.Total, "changed": &v.Changed, "looked": &v.Looked, "all": &v.All} {
 		if *n, err = strconv.Atoi(r.PostFormValue(name)); err != nil || *n < 0 {
@@ -132,7 +132,7 @@ func (v *bulkView) confirmed(r *request) (err error) {
 	return nil
 }
 
-// result says what has become of the jobs in the end.
+// result says at the end what has become of the jobs.
 func (v bulkView) result() string {
 	text := v.did()
 	if v.Changed < v.Total {
@@ -155,7 +155,7 @@ func (q question) More() bool { return q.Total == 0 && len(q.IDs) == bulkNamed |
 // did says how many jobs were changed, and how.
 func (q question) did() string { return verb(int64(q.Changed), "job "+q.One, "jobs "+q.Many) }
 
-// fields is the question with what its form sends.
+// fields returns the question with the hidden fields of its form.
 func (v bulkView) fields() question {
 	q := v.question
 	q.Hidden = [][2]string{
@@ -182,8 +182,8 @@ func (p *Page) ask(r *request, q question) (to, done string, err error) {
 	return answered, "", nil
 }
 
-// askBulk shows which jobs of a group would be changed. It looks for them among the last MaxFailures dead jobs of the
-// queue, and for a short while among older ones if none of these is one.
+// askBulk shows which jobs of a group would be changed. It looks for them among the queue's last MaxFailures dead
+// jobs. If none of these belongs to the group, it looks among older ones, for a short while.
 func (p *Page) askBulk(r *request, v bulkView) (to, done string, err error) {
 	if _, err := p.queueNow(r, v.Queue); err != nil {
 		return "", "", err
@@ -198,7 +198,7 @@ func (p *Page) askBulk(r *request, v bulkView) (to, done string, err error) {
 		}
 	}
 	var of []dibs.Failure
-	before := 0 // how many died after all of the group
+	before := 0 // how many jobs died after the last one of the group
 	for begin := time.Now(); len(of) == 0 && !v.done; {
 		list, err := v.read(r.Context(), p.DB, dibs.MaxFailures)
 		if err != nil {
@@ -235,7 +235,7 @@ func (p *Page) askBulk(r *request, v bulkView) (to, done string, err error) {
 	return p.ask(r, v.fields())
 }
 
-// read reads the dead jobs of the queue that come next, and has the following call go on after them.
+// read reads the next dead jobs of the queue. The call after it goes on from there.
 func (v *bulkView) read(ctx context.Context, db dibs.Admin, most int) ([]dibs.Failure, error) {
 	f := dibs.FailureFilter{Queues: []string{v.Queue}, Limit: most}
 	if v.next.ID != 0 {
@@ -251,7 +251,7 @@ func (v *bulkView) read(ctx context.Context, db dibs.Admin, most int) ([]dibs.Fa
 	return list, nil
 }
 
-// has reports whether a dead job is one of the group.
+// has reports whether a dead job belongs to the group.
 func (v *bulkView) has(f dibs.Failure) bool {
 	if f.Kind != v.Kind {
 		return false
@@ -264,8 +264,8 @@ func (v *bulkView) has(f dibs.Failure) bool {
 	return true
 }
 
-// runBulk changes some of the jobs, a batch at least if any is left. What others have put back since it was read, the
-// database leaves alone.
+// runBulk changes some of the jobs: at least one batch, if any are left. Jobs that others have put back since they
+// were read stay as they are.
 func (p *Page) runBulk(ctx context.Context, v *bulkView) (changed int, err error) {
 	for begin := time.Now(); ; {
 		list, err := v.read(ctx, p.DB, bulkBatch)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// cache keeps what is costly to make for a while, by keys.
+// cache keeps values that are costly to make for a while, by keys.
 type cache[T any] struct {
-	fresh time.Duration // how old a value may be; one that takes long to make, ten times as old as that takes
+	fresh time.Duration // how old a value may be; a value that took long to make may be ten times as old as that time
 	most  int           // how many values are kept
 
 	mu   sync.Mutex
@@ -22,8 +22,8 @@ type cached[T any] struct {
 	err   error
 }
 
-// get returns a value that is fresh, or makes it: once for all who ask meanwhile. An error is kept for a
-// second at most.
+// get returns the value of a key, and makes it if there is none or it is too old. If several callers ask
+// meanwhile, it is made once. An error is kept for a second at most.
 func (c *cache[T]) get(key string, make func() (T, error)) (T, error) {
 	c.mu.Lock()
 	one := c.list[key]
@@ -31,7 +31,7 @@ func (c *cache[T]) get(key string, make func() (T, error)) (T, error) {
 		if len(c.list) >= c.most || c.list == nil {
 			c.list = map[string]*cached[T]{}
 		}
-		one = &cached[T]{at: time.Now(), fresh: 2 * callTime} // A stand-in until the value is made.
+		one = &cached[T]{at: time.Now(), fresh: 2 * callTime} // stands for the value until that is made
 		c.list[key] = one
 	}
 	c.mu.Unlock()
@@ -49,7 +49,7 @@ func (c *cache[T]) get(key string, make func() (T, error)) (T, error) {
 	return one.value, one.err
 }
 
-// drop forgets a value that is no longer fresh: it may be large.
+// drop removes a value that is too old, since it may be large.
 func (c *cache[T]) drop(key string, one *cached[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// chart is the last hour of a queue, or of all: what came in as bars, what was completed as a line, deaths as
-// marks.
+// chart shows the last hour of one queue or of all: bars for enqueued jobs, a line for completed ones, and
+// marks for deaths.
 type chart struct {
 	Bars    []bar
 	Line    string // points of an SVG polyline
-	Most    int64  // the highest number of one minute
+	Most    int64  // the highest number in one minute
 	Hour    dibs.Minute
 	Label   string // says in words what the chart shows
 	Minutes int
@@ -69,5 +69,5 @@ func chartOf(minutes []dibs.Minute) *chart {
 
 const (
 	chartTime  = time.Hour       // how far back charts reach
-	chartFresh = 5 * time.Second // how old they may be: their bars are minutes
+	chartFresh = 5 * time.Second // how old charts may be: one bar is a minute
 )

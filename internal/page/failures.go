@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	failuresFresh = 10 * time.Second // how old groups of failures may be: to make them costs a second at worst
+	failuresFresh = 10 * time.Second // how old groups of failures may be: to compute them takes up to a second
 	keptGroups    = 300
-	shownGroups   = 30        // on one page
-	shownQueues   = 10        // how many queues are named of which not all dead jobs were read
-	failureSpan   = time.Hour // a bar of the chart
+	shownGroups   = 30        // how many groups one page shows
+	shownQueues   = 10        // how many queues are named whose dead jobs were not all read
+	failureSpan   = time.Hour // time that one bar of a chart covers
 	failureBars   = 24
 )
 
-// failed is how the last dead jobs of a queue, or of several, have ended.
+// failed groups the last dead jobs of one or more queues by how they died.
 type failed struct {
-	Groups []*failures.Group // the group of the newest first
-	More   int               // groups that are left out
+	Groups []*failures.Group // the group with the newest death comes first
+	More   int               // how many groups are left out
 	Partly []partlyRead      // queues of which only some dead jobs were read
 }
 
@@ -39,11 +39,11 @@ type partlyRead struct {
 
 type failuresView struct {
 	failed
-	Queue  string // empty: all that the viewer may look at
+	Queue  string // empty: all queues that the viewer may look at
 	Rows   []failureRow
-	Others int    // queues of which only some dead jobs were read, and that are not listed
+	Others int    // how many more queues there are of which only some dead jobs were read
 	Next   string // link to the next groups
-	First  string // link to the first groups, where these are others
+	First  string // link to the first groups, if the page shows later ones
 }
 
 type failureRow struct {
@@ -53,7 +53,7 @@ type failureRow struct {
 	Key   string
 }
 
-// keyOf stands for a fingerprint in forms: browsers change line ends in texts, and cannot send all characters.
+// keyOf names a fingerprint in forms, as a hash: browsers change line ends in texts, and cannot send all characters.
 func keyOf(fingerprint string) string {
 	sum := sha256.Sum256([]byte(fingerprint))
 	return hex.EncodeToString(sum[:])
@@ -140,23 +140,23 @@ func (p *Page) readFailures(ctx context.Context, stats []dibs.QueueStats) (f fai
 	return f, nil
 }
 
-// deaths is how jobs of a queue have died within the last day.
+// deaths says how the jobs of a queue that died within the last day have died.
 type deaths struct {
 	Count int
-	Text  string // what most of them died of
-	Most  int    // how many
+	Text  string // the error of most of them
+	Most  int    // how many died of this error
 	First time.Time
 	Last  time.Time
-	Full  bool // there may be more than were read: Most is of the last Count
+	Full  bool // more jobs may have died than were read: Most counts among the last Count deaths
 }
 
 const (
 	deathsTime  = 24 * time.Hour
-	deathsFresh = 10 * time.Second // how old what is known of deaths may be
+	deathsFresh = 10 * time.Second // how old the figures about deaths may be
 )
 
-// readDeaths reads what jobs died of, once in a while, where there are dead jobs: the last 1,000 of each queue, and
-// fewer of each where many queues have so many.
+// readDeaths reads now and then what the last dead jobs died of, if there are any: up to 1,000 of each queue, and
+// fewer of each if there are many queues.
 func (now *look) readDeaths(ctx context.Context, db dibs.Admin, last look) error {
 	if now.at.Sub(last.deathsAt) < deathsFresh || !slices.ContainsFunc(now.stats, func(s dibs.QueueStats) bool { return s.Dead > 0 }) {
 		now.deaths, now.deathsAt = last.deaths, last.deathsAt
@@ -168,7 +168,7 @@ func (now *look) readDeaths(ctx context.Context, db dibs.Admin, last look) error
 	}
 	now.deaths, now.deathsAt = map[string]deaths{}, now.at
 	lately := slices.DeleteFunc(sample.List, func(f dibs.Failure) bool { return now.at.Sub(f.At) >= deathsTime })
-	of := map[[2]string]int{} // how many of a queue died of one error, of whatever kind
+	of := map[[2]string]int{} // how many jobs of a queue died of one error, whatever their kind
 	for _, g := range failures.Of(lately, failures.Spans{}) {
 		d, known := now.deaths[g.Queue]
 		d.Count += g.Count
@@ -197,7 +197,7 @@ func deathAlarm(now look, q queueRow) (alarm, bool) {
 	}
 	a := alarm{Queue: q.Queue, Cause: causeDeaths, Bad: now.at.Sub(d.Last) < time.Hour, Since: d.First, Failures: true}
 	some, them := int64(d.Count) < q.Dead, ", "+count(d.Most)+" of them"
-	switch { // all dead jobs are counted; those of the last day, or the last of them, are read
+	switch { // q.Dead counts all dead jobs, d only those of the last day that were read
 	case d.Full && some:
 		a.Text = count(q.Dead) + " dead, the last " + count(d.Count) + " since"
 	case some:

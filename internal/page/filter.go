@@ -9,10 +9,10 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// filter is which jobs of a queue are shown. Its link leads to them.
+// filter selects jobs of a queue. It is written into links.
 type filter struct {
 	dibs.Filter
-	Since, Before string // when the jobs have ended, as it was typed
+	Since, Before string // limits of the time at which jobs ended, as they were typed
 }
 
 func filterOf(queue string, q url.Values) (f filter, err error) {
@@ -20,10 +20,10 @@ func filterOf(queue string, q url.Values) (f filter, err error) {
 		Queue: queue, State: dibs.State(q.Get("state")), Kind: q.Get("kind"), Group: q.Get("group"), Worker: q.Get("worker"),
 		Scheduled: q.Get("scheduled") != "", Error: q.Get("error"), Payload: q.Get("payload"), After: q.Get("after"), Limit: jobsOnPage,
 	}}
-	if key := q.Get("key"); key != "" { // one job holds it, or none
+	if key := q.Get("key"); key != "" { // at most one job holds a key, so nothing else matters
 		return filter{Filter: dibs.Filter{Queue: queue, UniqueKey: key}}, nil
 	}
-	if !f.State.Final() { // none of its jobs has ended
+	if !f.State.Final() { // jobs in this state have not ended
 		f.Since, f.Before = "", ""
 	}
 	if f.FinishedSince, err = moment("since", f.Since, -1); err != nil {
@@ -33,7 +33,7 @@ func filterOf(queue string, q url.Values) (f filter, err error) {
 	return f, err
 }
 
-// link is the query of the same jobs in a state, after others.
+// link is a link to the same selection of jobs in another state, from the place after on.
 func (f filter) link(state dibs.State, after string) string {
 	f.State, f.Scheduled = state, f.Scheduled && state == dibs.Waiting
 	q := url.Values{}
@@ -65,7 +65,7 @@ func (f filter) Pairs() [][2]string {
 	}
 }
 
-// words say which jobs are shown.
+// words say in words which jobs are shown.
 func (f filter) words() string {
 	list := []string{"all " + cmp.Or(string(f.State), "open") + " jobs"}
 	if f.Scheduled {

@@ -16,14 +16,14 @@ import (
 type groupsView struct {
 	Queue  dibs.Queue
 	Groups []dibs.Group
-	More   int // groups that are left out
+	More   int // how many groups are left out
 	Admin  bool
 	Fields []groupField
-	Group  string // whose settings the form has
+	Group  string // group whose settings are in the form
 
 	Backlogs []backlogRow
-	Next     string // link to the next of them
-	First    string // link to the first, where these are others
+	Next     string // link to the next backlogs
+	First    string // link to the first backlogs, if the page shows later ones
 }
 
 // backlogRow is a group with blocked jobs.
@@ -75,7 +75,7 @@ func (p *Page) groups(r *request) (any, error) {
 	if len(backlogs) == dibs.MaxBacklogs {
 		v.Next = "?queue=" + url.QueryEscape(name) + "&after=" + url.QueryEscape(backlogs[len(backlogs)-1].Group)
 	}
-	list = slices.DeleteFunc(list, func(g dibs.Group) bool { return g.Limit == 0 && g.Rate.N == 0 }) // these are only held up
+	list = slices.DeleteFunc(list, func(g dibs.Group) bool { return g.Limit == 0 && g.Rate.N == 0 }) // groups without settings are only listed because they are held up
 	v.More = max(0, len(list)-maxGroups)
 	v.Groups = list[:len(list)-v.More]
 	return v, nil
@@ -92,7 +92,7 @@ func groupFieldsOf(g dibs.Group) []groupField {
 	}
 }
 
-// changeGroup shows what a form would change of a group. Once that is confirmed it changes it.
+// changeGroup shows what a form would change of a group. When the change is confirmed, it is made.
 func (p *Page) changeGroup(r *request) (to, done string, err error) {
 	queue, name := r.PathValue("queue"), r.PostFormValue("group")
 	if err := r.mayChange(queue); err != nil {
@@ -132,7 +132,7 @@ func (p *Page) changeGroup(r *request) (to, done string, err error) {
 	return v.Back, "Changed " + plural(len(v.Changes), "setting") + " of the group " + oneLine(name) + ".", nil
 }
 
-// fillGroup changes a group as a form says, and lists what differs then.
+// fillGroup sets the fields of a group that a form has, and lists what differs.
 func fillGroup(r *request, g *dibs.Group) (changes []difference, err error) {
 	before, rate := groupFieldsOf(*g), g.Rate
 	if *g, err = groupOf(r, *g); err == nil {
@@ -154,7 +154,7 @@ func fillGroup(r *request, g *dibs.Group) (changes []difference, err error) {
 	return changes, nil
 }
 
-// groupOf is a group with what a form says of it.
+// groupOf returns a group with the values of a form.
 func groupOf(r *request, g dibs.Group) (dibs.Group, error) {
 	for name, n := range map[string]*int{"limit": &g.Limit, "burst": &g.Rate.Burst} {
 		if text := strings.TrimSpace(r.PostFormValue(name)); text != "" {

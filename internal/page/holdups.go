@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/why"
 )
 
-// place is a job that holds a place for which others wait.
+// place is a job that holds a place for which other jobs wait.
 type place struct {
 	Job   *dibs.RawJob
 	Retry bool // it waits for its retry, and keeps its place in its group
@@ -19,7 +19,7 @@ type place struct {
 // maxPlaces is how many jobs that hold places a page lists, of each state.
 const maxPlaces = 10
 
-// known is a look as a why.Reader: only the kinds of due jobs are read from the database.
+// known implements why.Reader from a look: only the kinds of due jobs are read from the database.
 type known struct {
 	look
 	dibs.Admin
@@ -35,7 +35,7 @@ func (p *Page) explain(r *request, v *jobView, now look) error {
 	if i < 0 || j.State != dibs.Blocked && (j.State != dibs.Waiting || j.RunAt.After(time.Now())) {
 		return nil
 	}
-	if now.table { // of which less is known
+	if now.table { // less is known of an adopted table
 		v.Why = alarms(now, rows(now)[i])
 		return nil
 	}
@@ -64,8 +64,8 @@ func (p *Page) explain(r *request, v *jobView, now look) error {
 	return nil
 }
 
-// placesInGroup lists the jobs that run in the group of a job, and those whose turn it is: in strict order, these are
-// also the ones that wait for their retries.
+// placesInGroup lists the jobs that hold places of a job's group: running ones and those whose turn it is. In strict
+// order, jobs that wait for their retries hold places, too.
 func (p *Page) placesInGroup(r *request, v *jobView, strict bool) error {
 	f := dibs.Filter{Queue: v.Job.Queue, Group: v.Job.Group, State: dibs.Running}
 	if err := p.places(r, v, f, nil); err != nil {
@@ -74,7 +74,7 @@ func (p *Page) placesInGroup(r *request, v *jobView, strict bool) error {
 	if len(v.Places) >= v.Job.GroupLimit {
 		return nil
 	}
-	f.State = dibs.Waiting // among them jobs that have not joined the group yet, since their start has not come
+	f.State = dibs.Waiting // this state includes jobs whose start has not come, and which have no place yet
 	return p.places(r, v, f, func(j *dibs.RawJob) bool { return strict && j.Attempt > 0 || !j.RunAt.After(time.Now()) })
 }
 

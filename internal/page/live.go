@@ -11,20 +11,21 @@ import (
 
 const (
 	liveEvery = time.Second
-	// Pages show more than statistics: they are made anew so often even if those stay the same.
+	// Pages are loaded again at least this often, even if the statistics stay the same, since they show more than
+	// these.
 	liveAtLeast = 5 * time.Second
 )
 
-// live tells browsers when to load their pages again. One goroutine looks for all of them, and ends when
-// none is left.
+// live tells browsers when to load their pages again. One goroutine looks for changes for all browsers,
+// and ends when none is left.
 type live struct {
 	mu      sync.Mutex
 	clients map[chan int]bool
 	n       int    // number of the last change
-	stop    func() // ends the look
+	stop    func() // ends the goroutine
 }
 
-// join adds a browser. The channel gets the number of each change, or the newest of several.
+// join adds a browser. changes receives the number of each change; if the browser is slow, only the newest.
 func (l *live) join(p *Page) (changes chan int, leave func()) {
 	c := make(chan int, 1)
 	l.mu.Lock()
@@ -47,7 +48,7 @@ func (l *live) join(p *Page) (changes chan int, leave func()) {
 	}
 }
 
-// watch looks once a second.
+// watch looks for changes once a second.
 func (l *live) watch(ctx context.Context, p *Page) {
 	ticker := time.NewTicker(liveEvery)
 	defer ticker.Stop()

@@ -11,26 +11,26 @@ import (
 	"github.com/dibs-queue/dibs/internal/why"
 )
 
-// fresh is how old what a page shows may be. Where looking takes long, as counting the rows of a large adopted table
-// may, it is so much older that the database looks for at most a tenth of the time.
+// fresh is how old the figures on a page may be. If a look takes long, as to count the rows of a large adopted table
+// may, they may be ten times as old as that takes, so that the database spends at most a tenth of its time on looks.
 const fresh = time.Second
 
-// look is what the database said of its queues and workers at one moment.
+// look holds what the database said about its queues and workers at one moment.
 type look struct {
 	at      time.Time
-	fresh   time.Duration // for how long it may be shown
+	fresh   time.Duration // how long the look may be shown
 	stats   []dibs.QueueStats
 	queues  []dibs.Queue
 	workers []dibs.WorkerInfo
 	late    []dibs.Schedule // schedules whose next tick should have had its job
 	hour    []dibs.Minute   // the last hour of all queues together
 	hourAt  time.Time
-	table   bool // it is an adopted table, which has no register of workers and no history
-	noDead  bool // and it cannot list dead rows, as without a side table
+	table   bool // the database is an adopted table, without a register of workers and a history
+	noDead  bool // the adopted table cannot list dead rows, for example without a side table
 
-	holders   why.Holders // transactions that hold rows, where a schedule is late
+	holders   why.Holders // transactions that lock rows, read if a schedule is late
 	holdersAt time.Time
-	hangs     map[string]why.Hang // queues whose jobs do not get on
+	hangs     map[string]why.Hang // queues whose jobs hang
 	deaths    map[string]deaths   // the deaths of the last day, by queue
 	deathsAt  time.Time
 	times     map[string]timesAt // how long the last completed jobs took, by queue
@@ -43,11 +43,11 @@ type looks struct {
 	mu     sync.Mutex
 	last   look
 	err    error
-	asking chan struct{} // closed when the answer has come; nil: nobody asks
-	forgot bool          // what is asked now is old already
+	asking chan struct{} // closed when the answer to the question under way has come; nil: none is under way
+	forgot bool          // something has changed since the question under way was asked
 }
 
-// get returns what the database says, as it was a second ago at most.
+// get returns a look that is at most a second old, or as old as fresh allows.
 func (l *looks) get(ctx context.Context) (look, error) {
 	l.mu.Lock()
 	for l.asking != nil {
@@ -67,7 +67,7 @@ func (l *looks) get(ctx context.Context) (look, error) {
 	done, last := make(chan struct{}), l.last
 	l.asking, l.forgot = done, false
 	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime) // it is for all who wait
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime) // one caller's end must not break it off: others wait for the answer, too
 	defer cancel()
 	now, err := l.ask(ctx, last)
 	if now.fresh = fresh; err == nil {
@@ -123,11 +123,11 @@ func (l *looks) ask(ctx context.Context, last look) (now look, err error) {
 }
 
 const (
-	holdersFresh  = 10 * time.Second // how old it may be who holds rows
-	holdersWithin = 2 * time.Second  // how long that may take to read
+	holdersFresh  = 10 * time.Second // how old the list of transactions that lock rows may be
+	holdersWithin = 2 * time.Second  // how long reading that list may take
 )
 
-// readLate reads which schedules are late, and then who holds rows that this may be due to.
+// readLate reads which schedules are late, and then which transactions lock rows and so may be the cause.
 func (now *look) readLate(ctx context.Context, db dibs.Admin, last look) (err error) {
 	if now.late, err = db.Schedules(ctx); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (now *look) readLate(ctx context.Context, db dibs.Admin, last look) (err er
 	}
 	brief, cancel := context.WithTimeout(ctx, holdersWithin)
 	defer cancel()
-	now.holders, _ = why.ReadHolders(brief, db) // without an answer nobody is known
+	now.holders, _ = why.ReadHolders(brief, db) // after an error no transaction is named
 	now.holdersAt = time.Now()
 	return nil
 }
@@ -150,7 +150,7 @@ func (l *looks) ofTable() bool {
 	return l.last.table
 }
 
-// forget has the next get ask the database: somebody has changed something.
+// forget makes the next get ask the database, since somebody has changed something.
 func (l *looks) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
-// changesOf are the changes of many jobs that a list offers of jobs in a state, or of those whose time has not come.
+// changesOf lists the changes of many jobs that a list of jobs in this state offers. scheduled means the list of those
+// whose time has not come.
 func changesOf(state dibs.State, scheduled bool) []bulkChange {
 	switch {
 	case state.Final():
@@ -44,19 +45,19 @@ var (
 	}
 )
 
-// listVerbs are the verbs of all changes that lists offer.
+// listVerbs are the verbs of the changes that lists offer.
 var listVerbs = []string{cancelJobs.Verb, startJobs.Verb, requeueEnded.Verb, deleteEnded.Verb}
 
-// listView is the question for jobs of a list: those that somebody has ticked, or all of the list.
+// listView is a question about jobs of a list: about the ticked ones, or all of them.
 type listView struct {
 	question
 	filter filter
 	ticked []int64
-	until  time.Time // of jobs that have ended: none that ended later is changed
-	last   int64     // of other jobs: none with a larger id, which came later, is changed
+	until  time.Time // ended jobs are not changed if they ended after this
+	last   int64     // other jobs are not changed if their ids are larger, since they came later
 }
 
-// changeListed changes jobs of a list of a queue. The first request only says which jobs these would be.
+// changeListed changes jobs of a list. The first request only says which jobs these would be.
 func (p *Page) changeListed(word string) action {
 	return func(r *request) (to, done string, err error) {
 		queue := r.PathValue("queue")
@@ -89,7 +90,7 @@ func (p *Page) changeListed(word string) action {
 	}
 }
 
-// listedBy reads which jobs a form is for.
+// listedBy reads from a form which jobs it is about.
 func listedBy(r *request, queue, word string) (v *listView, err error) {
 	v = &listView{question: question{Queue: queue, Sure: r.PostFormValue("sure") != "", Path: "queues/" + segment(queue) + "/jobs/" + word}}
 	if v.filter, err = filterOf(queue, r.PostForm); err != nil {
@@ -101,7 +102,7 @@ func listedBy(r *request, queue, word string) (v *listView, err error) {
 		return nil, &dibs.InvalidError{Field: "state", Reason: "has no jobs that can be changed so"}
 	}
 	v.bulkChange = offered[i]
-	if v.filter.Since != "" { // the same in each request
+	if v.filter.Since != "" { // written as a fixed time, so that all requests mean the same one
 		v.filter.Since = stamp(v.filter.FinishedSince)
 	}
 	if v.filter.Before != "" {
@@ -131,7 +132,7 @@ func listedBy(r *request, queue, word string) (v *listView, err error) {
 	return v, v.confirmed(r)
 }
 
-// confirmed reads what the form of the question has sent beside the filter.
+// confirmed reads from a form what it has beside the filter.
 func (v *listView) confirmed(r *request) (err error) {
 	for name, n := range map[string]*int{"total": &v.Total, "changed": &v.Changed, "looked": &v.Looked} {
 		if *n, err = strconv.Atoi(cmp.Or(r.PostFormValue(name), "0")); err != nil || *n < 0 {
@@ -202,7 +203,7 @@ func (p *Page) askListed(r *request, v *listView) (to, done string, err error) {
 	return p.ask(r, v.fields())
 }
 
-// countOf is how many jobs of a queue are in the state of a filter that leaves none of them out.
+// countOf is the number of jobs in the state of a filter, which selects by nothing else.
 func (p *Page) countOf(r *request, f filter) (int, error) {
 	now, err := p.looks.get(r.Context())
 	if err != nil {
@@ -221,7 +222,7 @@ func (p *Page) countOf(r *request, f filter) (int, error) {
 	return 0, nil
 }
 
-// someListed is the next page of the list that has any jobs, or none after a while.
+// someListed reads pages of the list until one has jobs. After a while it gives up and returns none.
 func (p *Page) someListed(r *request, v *listView) ([]*dibs.RawJob, error) {
 	for begin := time.Now(); ; {
 		v.filter.Limit = bulkBatch
@@ -236,7 +237,7 @@ func (p *Page) someListed(r *request, v *listView) ([]*dibs.RawJob, error) {
 	}
 }
 
-// runListed changes some jobs of the list. Where it has come to is in the filter.
+// runListed changes some jobs of the list. The place to go on from is in the filter.
 func (p *Page) runListed(r *request, v *listView) (changed int, err error) {
 	for begin := time.Now(); ; {
 		list, err := p.someListed(r, v)

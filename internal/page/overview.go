@@ -15,10 +15,10 @@ import (
 type queueRow struct {
 	dibs.QueueStats
 	Settings dibs.Queue
-	In, Out  float64 // jobs a minute, over the window
-	Workers  int     // how many workers of it live
-	Table    bool    // it is an adopted table, of which less is known
-	NoDead   bool    // not even which rows are dead
+	In, Out  float64 // jobs a minute over the window: enqueued and completed
+	Workers  int     // how many live workers serve the queue
+	Table    bool    // the queue is an adopted table, of which less is known
+	NoDead   bool    // the adopted table cannot list dead rows
 	Times    dibs.Times
 	Hour     sparks
 }
@@ -41,34 +41,34 @@ type alarm struct {
 	Queue string
 	Cause int
 	Text  string
-	Bad   bool // else it is only worth knowing
+	Bad   bool // something is wrong; otherwise it is only good to know
 
-	// Since and More, if Since is not zero, go on after Text: a time of day, and what follows it. Failures leads to the
+	// Since and More, if Since is not zero, follow Text: a time of day, and text after it. Failures adds a link to the
 	// page of the queue's failures.
 	Since    time.Time
 	More     string
 	Failures bool
 
-	// Next is what to do: a command or SQL; Settings instead leads to the settings of the queue.
+	// Next is what to do: a command or SQL. Settings is the text of a link to the queue's settings, instead of Next.
 	Next     string
 	Settings string
 }
 
 type overviewView struct {
-	Part   string // only queues that have it in their names
+	Part   string // only queues whose names contain it are shown
 	Queues []queueRow
 	Alarms []alarm
 	Total  queueRow
-	Chart  *chart // nil for who may not look at all queues
+	Chart  *chart // nil if the viewer may not look at all queues
 
-	MoreQueues, MoreAlarms int // that are left out
+	MoreQueues, MoreAlarms int // how many queues and alarms are left out
 }
 
-// How much the overview lists at most: the queues with the most open jobs.
+// These limit what the overview lists; the queues with the most open jobs come first.
 const (
 	maxRows   = 300
 	maxAlarms = 30
-	maxAlike  = 6 // alarms of one cause
+	maxAlike  = 6 // most alarms with the same cause
 )
 
 // overview shows all queues.
@@ -106,7 +106,7 @@ func (p *Page) overview(r *request) (any, error) {
 	return v, nil
 }
 
-// lateAlarms tell of the schedules of some queues that are late.
+// lateAlarms returns alarms for the late schedules of those queues for which the function of is true.
 func lateAlarms(now look, who Viewer, of func(queue string) bool) (list []alarm) {
 	for _, s := range now.late {
 		if !who.Reads(s.Queue) || !of(s.Queue) {
@@ -119,8 +119,9 @@ func lateAlarms(now look, who Viewer, of func(queue string) bool) (list []alarm)
 	return list
 }
 
-// lateness says why the tick of a late schedule has no job yet, and the next step. Only those who may look at all queues
-// learn who holds its row: that may be any program on the database. The page shows no statement of it.
+// lateness says why the tick of a late schedule has no job yet, and what to do. Which transaction locks the schedule's
+// row is shown only to those who may look at all queues, as any program on the database may do so. Its SQL statement is
+// not shown.
 func lateness(now look, s dibs.Schedule, who Viewer) (reason, next string) {
 	h, is := now.holders.Of(s.Name, "schedule")
 	switch {
@@ -137,7 +138,8 @@ func isPart(text, queue string) bool {
 	return strings.Contains(strings.ToLower(queue), strings.ToLower(text))
 }
 
-// foremost picks the alarms to show: of each cause some, what is bad and matters most first.
+// foremost picks the alarms to show, a few of each cause. Bad ones come first, and among these the causes that matter
+// most.
 func foremost(all []alarm) (list []alarm, more int) {
 	slices.SortStableFunc(all, func(a, b alarm) int {
 		switch {
@@ -160,7 +162,7 @@ func foremost(all []alarm) (list []alarm, more int) {
 // open is how many of the queue's jobs have not ended.
 func (q queueRow) open() int64 { return q.Waiting + q.Blocked + q.Running }
 
-// rows are the queues of a look.
+// rows returns the queues of a look as rows of the overview.
 func rows(now look) []queueRow {
 	settings := map[string]dibs.Queue{}
 	for _, q := range now.queues {
@@ -184,10 +186,10 @@ func rows(now look) []queueRow {
 	return list
 }
 
-// old is how long a due job may wait before the page says so.
+// old is how long a due job may wait without an alarm.
 const old = 5 * time.Minute
 
-// The causes of alarms, what matters most first.
+// These are the causes of alarms; those that matter most come first.
 const (
 	causeDeaths = iota
 	causeLost
@@ -203,7 +205,7 @@ const (
 	causePaused
 )
 
-// alarms say what is wrong with a queue.
+// alarms lists what is wrong with a queue.
 func alarms(now look, q queueRow) (list []alarm) {
 	add := func(cause int, bad bool, text string, args ...any) {
 		list = append(list, alarm{Queue: q.Queue, Cause: cause, Text: fmt.Sprintf(text, args...), Bad: bad})
@@ -247,7 +249,7 @@ func alarms(now look, q queueRow) (list []alarm) {
 	return list
 }
 
-// hangAlarm says who holds the jobs of a queue that do not get on, and what to do: its settings have a timeout.
+// hangAlarm says which jobs of a queue hang, and what to do: if a job timeout would help, it leads to the settings.
 func hangAlarm(queue string, h why.Hang) alarm {
 	a := alarm{Queue: queue, Cause: causeHangs, Text: h.Text(), Bad: h.Wrong(old)}
 	if price := h.Price(); price != "" {
@@ -258,11 +260,11 @@ func hangAlarm(queue string, h why.Hang) alarm {
 	return a
 }
 
-// waiting says how many jobs wait that may start, and how long the oldest has.
+// waiting says how many jobs wait that may start, and for how long the oldest has waited.
 func (q queueRow) waiting() string {
 	text := verb(q.Waiting-q.Scheduled+q.Blocked, "job waits", "jobs wait")
 	if q.ScheduledMore {
-		text = "jobs wait" // how many of them are scheduled is not known
+		text = "jobs wait" // nobody has counted how many of them are scheduled
 	}
 	if q.OldestAge > old {
 		text += ", the oldest for " + roughly(q.OldestAge)
@@ -270,7 +272,7 @@ func (q queueRow) waiting() string {
 	return text
 }
 
-// verb writes "1 job waits" or "5 jobs wait".
+// verb writes a number with its noun and verb: "1 job waits" or "5 jobs wait".
 func verb(n int64, one, more string) string {
 	if n == 1 {
 		return "1 " + one

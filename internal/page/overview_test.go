@@ -65,7 +65,7 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
-// Many queues without a worker do not hide what matters more.
+// Many queues without a worker do not hide alarms that matter more.
 func TestTheForemostAlarms(t *testing.T) {
 	var all []alarm
 	for range 35 {

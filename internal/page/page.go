@@ -15,32 +15,34 @@ import (
 // Options are what a page needs of its server.
 type Options struct {
 	DB  dibs.Admin
-	Log *slog.Logger // gets what goes wrong
-	// Jobs and Job load jobs within the memory that the server has for answers: a page of a list, and one by its id.
+	Log *slog.Logger // receives errors
+	// Jobs and Job load jobs, within the memory that the server has for answers: Jobs a page of a list, Job one by its
+	// id.
 	Jobs func(*http.Request, dibs.Filter) (dibs.Page, error)
 	Job  func(r *http.Request, id int64) (*dibs.RawJob, error)
-	// Look runs a read of the database that loads no jobs within the share of the connections that those have who only
-	// look, as Jobs and Job do: neither may be called within it.
+	// Look runs a read of the database that loads no jobs. Reads for viewers share a part of the connections; Jobs and
+	// Job use the same part, so neither may be called within Look.
 	Look func(r *http.Request, read func() error) error
-	// Note notes what a request has changed, for the log and for the page of changes.
+	// Note records what a request has changed, in the log and for the page of changes.
 	Note func(*http.Request, dibs.Change)
-	// Find looks up who holds a token: the function that it returns is called for each request of the session, as
-	// tokens may be taken away. nil as the function: nobody. Find nil: nobody needs a token.
+	// Find looks up the holder of a token. The function that it returns is called for each request of the
+	// session, as tokens can be taken away; if it is nil, nobody holds the token. If Find itself is nil, nobody
+	// needs a token.
 	Find func(token string) func() (Viewer, bool)
-	// Closing ends when the server closes, and Go starts a goroutine that it waits for.
+	// Closing ends when the server closes. Go starts a goroutine for whose end Close waits.
 	Closing context.Context
 	Go      func(func())
 }
 
 // Viewer is who looks at a page.
 type Viewer struct {
-	Name string // of the token; empty where there are no tokens
-	// Reads and Changes report whether the viewer may look at a queue, and change it and its jobs. The empty name
-	// stands for all queues.
+	Name string // name of the token; empty if there are no tokens
+	// Reads and Changes report whether the viewer may look at a queue, and whether they may change the queue and
+	// its jobs. The empty name stands for all queues.
 	Reads, Changes func(queue string) bool
 }
 
-// everybody is the viewer where nobody needs a token.
+// everybody is the viewer if nobody needs a token.
 var everybody = Viewer{Reads: anyQueue, Changes: anyQueue}
 
 func anyQueue(string) bool { return true }
@@ -52,7 +54,7 @@ type Page struct {
 	looks    looks
 	pages    cache[[]byte]
 	failed   cache[failed]
-	hours    cache[[]dibs.Minute] // the last hour of queues
+	hours    cache[[]dibs.Minute] // the last hour of queues, for charts
 	live     live
 }
 
@@ -69,7 +71,7 @@ func New(o Options) *Page {
 
 // Route is one of the addresses that a Page answers.
 type Route struct {
-	Pattern string // of http.ServeMux
+	Pattern string // pattern of http.ServeMux
 	Handler http.HandlerFunc
 	Stays   bool // the answer goes on as long as the client likes
 }
@@ -104,14 +106,14 @@ func (p *Page) Routes() []Route {
 	return list
 }
 
-// request is one request of somebody who may see pages.
+// request is a request by somebody who may see pages.
 type request struct {
 	*http.Request
 	w    http.ResponseWriter
 	who  Viewer
-	base string // leads from the page to the root, as the server may be mounted below a prefix
+	base string // relative path from the page to the root, as the server may be mounted below a prefix
 
-	changed bool // something: what pages show is old
+	changed bool // the request has changed something, so cached looks are old
 }
 
 func newRequest(w http.ResponseWriter, r *http.Request, who Viewer) *request {
@@ -123,7 +125,7 @@ func newRequest(w http.ResponseWriter, r *http.Request, who Viewer) *request {
 	return &request{Request: r, w: w, who: who, base: baseOf(r)}
 }
 
-// baseOf leads from the path of a request to the root.
+// baseOf is the relative path from a request's path to the root.
 func baseOf(r *http.Request) string {
 	depth := strings.Count(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
 	if depth == 0 {
@@ -132,7 +134,8 @@ func baseOf(r *http.Request) string {
 	return strings.Repeat("../", depth)
 }
 
-// secure sets the headers that every answer has: no script, style or picture but ours, in nobody's frame.
+// secure sets the headers of every answer: browsers load scripts, styles and pictures only from this server, and show
+// the page in no frame.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -10,13 +10,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/why"
 )
 
-// tab is one state of the jobs of a queue.
+// tab leads to the jobs of a queue in one state.
 type tab struct {
 	State     dibs.State
 	Scheduled bool
 	Name      string
 	Count     int64
-	More      bool // there are more than Count
+	More      bool // there are more jobs than Count
 	Link      string
 	Here      bool
 }
@@ -29,12 +29,12 @@ type queueView struct {
 	Filter  filter
 	Jobs    []*dibs.RawJob
 	Next    string // link to the next page
-	First   string // link to the first page, where this is another
+	First   string // link to the first page, if this is a later one
 	Workers []dibs.WorkerInfo
 	Fields  []field
 	Admin   bool
-	Empty   bool         // it may be deleted
-	Changes []bulkChange // of many jobs
+	Empty   bool         // the queue has no jobs, so it may be deleted
+	Changes []bulkChange // changes that can be made to many jobs of the list
 }
 
 // jobsOnPage is how many jobs a page lists.
@@ -109,7 +109,7 @@ func tabs(q queueRow, f filter) []tab {
 		{State: dibs.Completed, Count: q.Completed},
 		{State: dibs.Cancelled, Count: q.Cancelled},
 	}
-	if q.Table { // it shows no others
+	if q.Table { // an adopted table cannot show jobs in the other states
 		list = slices.DeleteFunc(list, func(t tab) bool {
 			return t.State == dibs.Blocked || t.Scheduled || t.State == dibs.Dead && q.NoDead || t.State == dibs.Completed || t.State == dibs.Cancelled
 		})
@@ -132,9 +132,9 @@ type jobView struct {
 	Steps  []step
 	Why    []alarm
 	Places []place
-	More   string // link to the others that hold places
+	More   string // link to a list of all jobs that hold places
 	Admin  bool
-	Folded bool // the payload is long
+	Folded bool // the payload is long, and shown folded
 	Again  string
 }
 
@@ -143,7 +143,7 @@ type step struct {
 	At     time.Time
 	Name   string
 	Text   string
-	State  string // for its colour
+	State  string // state that gives the step its colour
 	Worker string
 	Times  string // how long an attempt waited and ran
 }
@@ -161,7 +161,7 @@ func (p *Page) job(r *request) (any, error) {
 	}
 	v.Admin = v.Admin && (!now.table || j.State.Final())
 	if !now.table {
-		attempts := 0 // where the queue is newer than the look
+		attempts := 0 // stays 0 if the queue was made after the look
 		if i := slices.IndexFunc(now.queues, func(q dibs.Queue) bool { return q.Name == j.Queue }); i >= 0 {
 			attempts = now.queues[i].MaxAttempts
 		}
@@ -170,7 +170,7 @@ func (p *Page) job(r *request) (any, error) {
 	return v, p.explain(r, &v, now)
 }
 
-// jobOf is a job that the viewer may look at.
+// jobOf loads a job that the viewer may look at.
 func (p *Page) jobOf(r *request, text string) (*dibs.RawJob, error) {
 	id, err := jobID(text)
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *Page) jobOf(r *request, text string) (*dibs.RawJob, error) {
 	return j, nil
 }
 
-// life is what has become of a job, and what comes next.
+// life lists what has become of a job, and what comes next.
 func life(j *dibs.RawJob) []step {
 	list := []step{{At: j.CreatedAt, Name: "enqueued", State: "waiting", Text: j.Schedule}}
 	for i, e := range j.Errors {
@@ -225,7 +225,7 @@ type workersView struct {
 	Workers []workerRow
 }
 
-// workerRow is a worker with the jobs that it holds.
+// workerRow is a worker with the jobs that it runs.
 type workerRow struct {
 	dibs.WorkerInfo
 	Jobs []*dibs.RawJob
@@ -235,7 +235,7 @@ type workerRow struct {
 // maxHeld is how many running jobs the page of workers reads.
 const maxHeld = 500
 
-// workers shows the register of workers, and what each of them holds.
+// workers shows the register of workers, and which jobs each of them runs.
 func (p *Page) workers(r *request) (any, error) {
 	now, err := p.looks.get(r.Context())
 	if err != nil {
@@ -251,13 +251,13 @@ func (p *Page) workers(r *request) (any, error) {
 	}
 	more := running > maxHeld
 	if n := int(min(running, maxHeld)); n > 0 && r.who.Reads("") {
-		// No more are asked for than there are: to find that there are no others, the database would look through all
-		// claims whose leases have not ended, also those of jobs that have.
+		// The limit is the number of running jobs: to find that there are no more, the database would look through
+		// all claims whose leases have not ended, even if their jobs have.
 		page, err := p.Jobs(r.Request, dibs.Filter{State: dibs.Running, Limit: n})
 		if err != nil {
 			return nil, err
 		}
-		more = more || len(page.Jobs) < n && page.Next != "" // large jobs
+		more = more || len(page.Jobs) < n && page.Next != "" // a page of large jobs ends early
 		for _, j := range page.Jobs {
 			held[j.Worker] = append(held[j.Worker], j)
 		}
@@ -270,7 +270,7 @@ func (p *Page) workers(r *request) (any, error) {
 		}
 		delete(held, w.Name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(held)) { // those that do not register, as dibs claim
+	for _, name := range slices.Sorted(maps.Keys(held)) { // workers that do not register, such as 'dibs claim'
 		row := workerRow{dibs.WorkerInfo{Name: name}, held[name], more}
 		for _, j := range row.Jobs {
 			row.Queues = append(row.Queues, j.Queue)
@@ -289,9 +289,9 @@ type schedulesView struct {
 type scheduleRow struct {
 	dibs.Schedule
 	Admin bool
-	Late  bool   // its next tick should have had its job
-	Why   string // why it is late
-	Todo  string // and what to do
+	Late  bool   // a tick should have made its job, and has not
+	Why   string // why the schedule is late
+	Todo  string // what to do about it
 }
 
 // schedules shows all schedules.
@@ -325,7 +325,7 @@ type changesView struct {
 // shownChanges is how many changes the page lists.
 const shownChanges = 500
 
-// changes shows what people have changed by the page and by the API, to who may look at all queues.
+// changes shows what people have changed by the page and by the API. Only those who may look at all queues see it.
 func (p *Page) changes(r *request) (any, error) {
 	if err := r.mayRead(""); err != nil {
 		return nil, err

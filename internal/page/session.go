@@ -12,13 +12,13 @@ import (
 
 const (
 	sessionTime = 12 * time.Hour
-	maxSessions = 10_000 // the oldest end when there are more
-	maxOfToken  = 100    // of one token, so that it ends no sessions of others
+	maxSessions = 10_000 // if there are more, the oldest sessions end
+	maxOfToken  = 100    // most sessions of one token, so that it does not end the sessions of others
 	maxForm     = 64 << 10
 )
 
-// sessions are those who have logged in, by what their cookies hold: a random word, which is neither the
-// token nor made from it.
+// sessions holds those who have logged in, by the value of their cookies: a random word, not derived
+// from the token.
 type sessions struct {
 	mu   sync.Mutex
 	list map[string]session
@@ -26,7 +26,7 @@ type sessions struct {
 
 type session struct {
 	who   func() (Viewer, bool)
-	name  string // of the token
+	name  string // name of the token
 	until time.Time
 }
 
@@ -63,8 +63,8 @@ func (s *sessions) endOldest(ids []string) {
 	delete(s.list, slices.MinFunc(ids, func(a, b string) int { return s.list[a].until.Compare(s.list[b].until) }))
 }
 
-// find returns whose session it is. One whose token is gone ends, so that it does not begin again
-// when the token comes back.
+// find returns the viewer of a session. If the session's token was taken away, the session ends,
+// so that it does not come back with the token.
 func (s *sessions) find(id string) (Viewer, bool) {
 	s.mu.Lock()
 	one, found := s.list[id]
@@ -85,7 +85,7 @@ func (s *sessions) end(id string) {
 	delete(s.list, id)
 }
 
-// cookieName is a name that browsers take only over HTTPS, where that is used.
+// cookieName is the name of the cookie. If the connection uses HTTPS, it is one that browsers accept only over HTTPS.
 func cookieName(r *http.Request) string {
 	if r.TLS != nil {
 		return "__Secure-dibs"
@@ -93,7 +93,7 @@ func cookieName(r *http.Request) string {
 	return "dibs"
 }
 
-// viewer is who has sent a request.
+// viewer returns who has sent a request.
 func (p *Page) viewer(r *http.Request) (Viewer, bool) {
 	if p.Find == nil {
 		return everybody, true
@@ -129,7 +129,7 @@ type loginView struct {
 	Wrong bool
 }
 
-// logIn begins a session for who has a token.
+// logIn begins a session if the form has a valid token.
 func (p *Page) logIn(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
@@ -159,7 +159,7 @@ func (p *Page) logOut(w http.ResponseWriter, r *http.Request) {
 	redirect(w, baseOf(r)+"login")
 }
 
-// localPath is a path of this server, with its query; anything else leads to the root.
+// localPath returns path if it is a path on this server, with its query, and otherwise the root.
 func localPath(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || u.Opaque != "" || !strings.HasPrefix(u.Path, "/") ||
@@ -169,7 +169,7 @@ func localPath(path string) string {
 	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).String()
 }
 
-// leadsUp reports whether browsers take a part of a path for the one above it, or the same.
+// leadsUp reports whether a part of a path is "." or "..", however it is written.
 func leadsUp(part string) bool {
 	name, err := url.PathUnescape(part)
 	return err != nil || name == "." || name == ".."

@@ -2,7 +2,7 @@ package page
 
 import "testing"
 
-// Who logs in again and again ends only sessions of the same token, the oldest ones.
+// Logging in again and again ends only sessions of the same token, the oldest ones.
 func TestSessionsOfOneTokenEndNoOthers(t *testing.T) {
 	var s sessions
 	of := func(name string) func() (Viewer, bool) {

@@ -13,17 +13,17 @@ import (
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
-// field is one setting of a queue in a form.
+// field is a setting of a queue, as a form shows it.
 type field struct {
 	Name, Label, Help string
-	Choices           []string // nil: a text
+	Choices           []string // values to choose from; nil: any text
 	Value             string
 
 	get func(dibs.Queue) string
 	set func(q *dibs.Queue, text string) error
 }
 
-// settingsFields are the settings that the form of a queue has.
+// settingsFields lists the settings in the form of a queue.
 var settingsFields = []field{
 	number("concurrency", "Jobs at once", "over all workers; 0: no limit; 1: one after the other", func(q *dibs.Queue) *int { return &q.Concurrency }),
 	pace("rate", "Rate of starts", "such as 100/min or 10/90s, over all workers; 0: no limit", func(q *dibs.Queue) *dibs.Rate { return &q.Rate }),
@@ -116,7 +116,7 @@ func setStrict(q *dibs.Queue, text string) error {
 	return nil
 }
 
-// fieldsOf are the settings of a queue in a form.
+// fieldsOf lists the settings of a queue, with their values, for a form.
 func fieldsOf(q dibs.Queue) []field {
 	list := make([]field, len(settingsFields))
 	for i, f := range settingsFields {
@@ -126,19 +126,19 @@ func fieldsOf(q dibs.Queue) []field {
 	return list
 }
 
-// difference is a setting that a form changes.
+// difference is a setting that a form would change.
 type difference struct {
 	Name, Label, Old, New string
 }
 
 type settingsView struct {
 	Queue   string
-	Group   string // empty: settings of the queue
+	Group   string // empty: the settings are those of the queue
 	Changes []difference
 	Back    string
 }
 
-// changeSettings shows what a form would change. Once that is confirmed it changes it.
+// changeSettings shows what a form would change. When the change is confirmed, it is made.
 func (p *Page) changeSettings(r *request) (to, done string, err error) {
 	name := r.PathValue("queue")
 	if err := r.mayChange(name); err != nil {
@@ -174,7 +174,7 @@ func (p *Page) changeSettings(r *request) (to, done string, err error) {
 
 type deleteView struct{ Queue string }
 
-// deleteQueue asks whether to delete a queue. Once that is confirmed it deletes it.
+// deleteQueue asks whether to delete a queue. When that is confirmed, the queue is deleted.
 func (p *Page) deleteQueue(r *request) (to, done string, err error) {
 	name := r.PathValue("queue")
 	if err := r.mayChange(name); err != nil {
@@ -194,13 +194,13 @@ func (p *Page) deleteQueue(r *request) (to, done string, err error) {
 	return "/", "The queue " + oneLine(name) + " is deleted.", nil
 }
 
-// fillSettings changes a queue as a form says, and lists what differs then.
+// fillSettings sets the settings of a queue that a form has, and lists what differs.
 func fillSettings(r *request, q *dibs.Queue) (changes []difference, err error) {
 	old := *q
 	for _, f := range settingsFields {
 		given, ok := r.PostForm[f.Name]
 		if !ok || len(given) != 1 || r.PostForm.Has("was-"+f.Name) && given[0] == r.PostForm.Get("was-"+f.Name) {
-			continue // as the form had it: somebody else may have changed it since
+			continue // the viewer has not touched this field: if its value is another one by now, somebody else has changed it
 		}
 		if text := strings.TrimSpace(given[0]); text != f.get(old) {
 			if err := unchangedSince(r, f.Name, f.Label, f.get(old)); err != nil {
@@ -222,8 +222,8 @@ func fillSettings(r *request, q *dibs.Queue) (changes []difference, err error) {
 	return changes, nil
 }
 
-// unchangedSince refuses a confirmed change of a setting that is no longer what the page showed:
-// whoever confirmed has not seen what it is now.
+// unchangedSince refuses a confirmed change if the setting no longer has the value that the page
+// showed, as the viewer has not seen its new value.
 func unchangedSince(r *request, name, label, now string) error {
 	was := r.PostFormValue("was-" + name)
 	if r.PostFormValue("sure") == "" || !r.PostForm.Has("was-"+name) || now == was {
@@ -233,7 +233,7 @@ func unchangedSince(r *request, name, label, now string) error {
 		label, oneLine(words.Clip(was, 40)), now)}
 }
 
-// withoutRate takes the burst away with the rate, and refuses a burst that has none.
+// withoutRate removes the burst if the rate was removed, and refuses a burst without a rate.
 func withoutRate(field string, old dibs.Rate, rate *dibs.Rate) error {
 	if rate.N != 0 {
 		return nil
@@ -245,7 +245,7 @@ func withoutRate(field string, old dibs.Rate, rate *dibs.Rate) error {
 	return nil
 }
 
-// listed says what was changed, for the page of changes.
+// listed writes the differences as one text, for the page of changes.
 func listed(changes []difference) string {
 	texts := make([]string, len(changes))
 	for i, c := range changes {

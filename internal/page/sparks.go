@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// sparks is a small chart. A bar is one unit wide, the highest 20 high.
+// sparks is a small chart. A bar is one unit wide, and the highest bar 20 units high.
 type sparks struct {
 	Bars  string // path of an SVG
 	Dead  string // path of marks for deaths in front of the bars
@@ -62,7 +62,7 @@ func bars(n int, part func(i int) float64) string {
 	var path strings.Builder
 	for i := range n {
 		if p := part(i); p > 0 {
-			h := max(1, int(math.Round(sparksHeight*p))) // whole numbers, since a page may have hundreds of these
+			h := max(1, int(math.Round(sparksHeight*p))) // a whole number, to save bytes: a page may have hundreds of these charts
 			fmt.Fprintf(&path, "M%d 20v-%dh.8v%dz", i, h, h)
 		}
 	}

@@ -39,8 +39,8 @@ var functions = template.FuncMap{
 	"duration": duration,
 }
 
-// Browsers take "." and ".." in a path for the way up, however they are written. So such a name stands behind a ~ there,
-// and one that looks like that behind one more.
+// Browsers resolve "." and ".." in a path as the way up, however they are written. So segment puts a ~ before such
+// names, and before names that already look like that.
 var dots = regexp.MustCompile(`^~*\.\.?$`)
 
 // segment writes a name as a part of a path.
@@ -51,7 +51,7 @@ func segment(name string) string {
 	return url.PathEscape(name)
 }
 
-// named is the name that segment has written.
+// named is the inverse of segment.
 func named(part string) string {
 	if dots.MatchString(part) {
 		return strings.TrimPrefix(part, "~")
@@ -93,7 +93,7 @@ func rate(f float64) string {
 	return count(int64(f + 0.5))
 }
 
-// roughly writes a duration with two or three digits.
+// roughly writes a duration in one unit, with two or three digits.
 func roughly(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -117,7 +117,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%.0f days", d.Hours()/24)
 }
 
-// duration is roughly for what may be unknown.
+// duration is roughly for a duration that may be unknown.
 func duration(known bool, d time.Duration) string {
 	if !known {
 		return "–"
@@ -137,11 +137,11 @@ func ago(t time.Time) string {
 	return roughly(d) + " ago"
 }
 
-// stamp is a time as machines read it, and exact as people do.
+// stamp writes a time for machines, exact writes it for people.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 func exact(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
 
-// oneLine makes foreign text fit for one line, and for one direction of writing.
+// oneLine makes text of unknown origin fit into one line, with one direction of writing.
 func oneLine(s string) string {
 	return checks.Escaped(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ", "\r", " ").Replace(s))
 }

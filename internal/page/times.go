@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// timesAt is how long the last completed jobs of a queue waited and ran, when that was read.
+// timesAt says how long the last completed jobs of a queue waited and ran, and when that was read.
 type timesAt struct {
 	dibs.Times
 	at time.Time
@@ -21,16 +21,17 @@ type hourAt struct {
 }
 
 const (
-	// timesAtOnce is of how many queues a look, and so a second, reads times. Each costs the reading of TimesOf entries
-	// of an index; so the times of 300 queues, all of them busy, are up to 75 s old.
+	// timesAtOnce is the number of queues whose times one look reads; there is one look a second. For each queue the
+	// database reads TimesOf entries of an index. If 300 queues are busy, their times are up to 75 s old.
 	timesAtOnce = 4
 	timesFresh  = 5 * time.Second // how old times may be before they are read again
-	// hoursAtOnce is of how many queues a look reads the last hour. Each costs 61 searches in an index.
+	// hoursAtOnce is the number of queues whose last hour one look reads. For each queue that takes 61 searches in an
+	// index.
 	hoursAtOnce = 16
 	hoursFresh  = 10 * time.Second
 )
 
-// readTimes reads the times of the few queues that are known least or longest, among those that complete jobs.
+// readTimes reads the times of a few queues that complete jobs: those whose times are unknown or oldest.
 func (now *look) readTimes(ctx context.Context, db dibs.Admin, last look) error {
 	now.times = still(last.times, now.stats)
 	for _, queue := range oldest(now.stats, timesAtOnce, func(s dibs.QueueStats) (time.Time, bool) {
@@ -46,7 +47,7 @@ func (now *look) readTimes(ctx context.Context, db dibs.Admin, last look) error 
 	return nil
 }
 
-// readHours reads the last hour of some queues, those first that are known least or longest.
+// readHours reads the last hour of a few queues: those whose last hour is unknown or oldest.
 func (now *look) readHours(ctx context.Context, db dibs.Admin, last look) error {
 	now.hours = still(last.hours, now.stats)
 	queues := oldest(now.stats, hoursAtOnce, func(s dibs.QueueStats) (time.Time, bool) {
@@ -70,7 +71,8 @@ func (now *look) readHours(ctx context.Context, db dibs.Admin, last look) error 
 	return nil
 }
 
-// oldest picks the queues whose figures are known least or longest, of those for which old says that they are due.
+// oldest picks n queues whose figures are unknown or oldest. old says when those of a queue were read, and whether they
+// must be read again.
 func oldest(stats []dibs.QueueStats, n int, old func(dibs.QueueStats) (known time.Time, due bool)) (queues []string) {
 	due := slices.DeleteFunc(slices.Clone(stats), func(s dibs.QueueStats) bool {
 		_, is := old(s)
@@ -87,7 +89,7 @@ func oldest(stats []dibs.QueueStats, n int, old func(dibs.QueueStats) (known tim
 	return queues
 }
 
-// still copies what is known of the queues that are there: a queue that was deleted is forgotten.
+// still copies the values of queues that still exist, so that deleted queues are forgotten.
 func still[T any](known map[string]T, stats []dibs.QueueStats) map[string]T {
 	kept := map[string]T{}
 	for _, s := range stats {

@@ -18,7 +18,7 @@ type counted struct {
 	times, hours    map[string]int
 	asked, failures int
 	counts          int
-	takes           time.Duration // to count the queues
+	takes           time.Duration // how long counting the queues takes
 }
 
 func (c *counted) Queues(context.Context, ...string) ([]dibs.Queue, error) { return nil, nil }
@@ -50,7 +50,7 @@ func (c *counted) Failures(context.Context, dibs.FailureFilter) ([]dibs.Failure,
 	return []dibs.Failure{{ID: 1, Queue: "q000", Kind: "k", At: time.Now(), Error: "boom 1"}}, nil
 }
 
-// However many queues complete jobs, a look reads the times of few of them, and of each in its turn.
+// However many queues complete jobs, a look reads the times of only a few, each queue in turn.
 func (c *counted) Schedules(context.Context, ...string) ([]dibs.Schedule, error) { return nil, nil }
 
 func TestTimesAreReadOfFewQueuesAtOnce(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTimesAreReadOfFewQueuesAtOnce(t *testing.T) {
 		if want := min((i+1)*hoursAtOnce, len(db.stats)); read != want {
 			t.Fatalf("%d looks within a moment read the hours of %d queues, want %d", i+1, read, want)
 		}
-		for queue, known := range now.times { // as if a minute had passed
+		for queue, known := range now.times { // make the times look a minute old
 			known.at = known.at.Add(-time.Minute)
 			now.times[queue] = known
 		}
@@ -106,7 +106,7 @@ func TestTimesAreReadOfFewQueuesAtOnce(t *testing.T) {
 	}
 }
 
-// Where the database takes long to count, it is asked so much more rarely.
+// A database that takes long to count is asked less often.
 func TestSlowLooksAreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &counted{times: map[string]int{}, hours: map[string]int{}}

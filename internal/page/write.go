@@ -21,8 +21,8 @@ import (
 //go:embed templates assets
 var files embed.FS
 
-// templates are the pages by name, each with the frame around it. They are read when a server
-// starts: most commands have none, and to read them took a quarter of the CPU that a command needs to begin.
+// templates holds the pages by name, each with the frame around it. They are parsed when a server starts:
+// most commands show no pages, and parsing took a quarter of the CPU time that a command needs to begin.
 var templates = sync.OnceValue(func() map[string]*template.Template {
 	frame := template.Must(template.New("frame.html").Funcs(functions).ParseFS(files, "templates/frame.html", "templates/parts.html"))
 	list := map[string]*template.Template{}
@@ -32,15 +32,15 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 	return list
 })
 
-// frame is what the template around every page gets.
+// frame is the data for the template around every page.
 type frame struct {
-	Name  string // of the template
+	Name  string // name of the page's template
 	Base  string
-	Path  string // of the page, to come back to
+	Path  string // path of the page, to come back to after a change
 	Who   Viewer
-	In    bool   // somebody has logged in
-	Done  string // what has just been done
-	Table bool   // it is an adopted table, which has fewer pages
+	In    bool   // the viewer has logged in
+	Done  string // sentence about the change that was just made
+	Table bool   // the database is an adopted table, which has fewer pages
 	Body  any
 }
 
@@ -90,16 +90,16 @@ func writeHTML(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // the client may be gone
+	_, _ = w.Write(text) // an error is ignored: the client is gone
 }
 
 // problemView is a page that says what went wrong.
 type problemView struct {
 	Title, Text string
-	Back        string // the page with the form that was refused, if any, from the root
+	Back        string // path, from the root, of the page whose form was refused; empty: there is none
 }
 
-// fail answers with the page of an error.
+// fail answers with a page that shows an error.
 func (p *Page) fail(r *request, err error) {
 	status, v := problemOf(err)
 	if status == http.StatusInternalServerError {
@@ -115,7 +115,7 @@ func (p *Page) fail(r *request, err error) {
 	p.write(r, status, "problem", v)
 }
 
-// formOf is the page with the form that a request has sent, or "/" where that is not known.
+// formOf is the path of the page from which a form was sent, or "/" if that is not known.
 func formOf(r *request) string {
 	back := localPath(r.PostFormValue("back"))
 	if queue := r.PathValue("queue"); back == "/" && queue != "" {
@@ -155,11 +155,11 @@ func problemOf(err error) (int, problemView) {
 	return http.StatusInternalServerError, problemView{Title: "The server has failed", Text: "Its log tells more."}
 }
 
-// callTime is how long a page may ask the database.
+// callTime is how long the database may take to answer a page.
 const callTime = 10 * time.Second
 
-// shows makes the handler of a page to look at. What it shows may be a second old, so however many look
-// at the same page, it is made once a second.
+// shows makes the handler of a page that changes nothing. What it shows may be a second old, so the
+// page is made once a second, however many look at it.
 func (p *Page) shows(pattern string, f func(*request) (any, error)) http.HandlerFunc {
 	name := pageName(pattern)
 	return func(w http.ResponseWriter, plain *http.Request) {
@@ -196,7 +196,7 @@ func (p *Page) shows(pattern string, f func(*request) (any, error)) http.Handler
 	}
 }
 
-// pageName is the name of the template of a route.
+// pageName is the name of a route's template.
 func pageName(pattern string) string {
 	name, _, _ := strings.Cut(strings.Trim(pattern, "/"), "/")
 	switch name {
@@ -208,16 +208,16 @@ func pageName(pattern string) string {
 	return name
 }
 
-// askIn leads who has not logged in to the login, and from there back: after a change that was not made, to where its
-// form is. A browser that comes from another site sends no cookie at first: it is asked to load the page once more,
-// from here.
+// askIn sends a viewer who has not logged in to the login, and from there back; after a form, which was not accepted,
+// back to the form's page. If the request comes from another site, the browser has sent no cookie at first: then it
+// is asked to load the page once more, from here.
 func (p *Page) askIn(r *request) {
 	if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Method == http.MethodGet {
 		r.w.Header().Set("Refresh", "0")
 		writeHTML(r.w, http.StatusOK, []byte("<!doctype html><title>dibs</title>"))
 		return
 	}
-	if r.Header.Get("Sec-Fetch-Mode") == "cors" { // the script: its page stays as it is
+	if r.Header.Get("Sec-Fetch-Mode") == "cors" { // the page's script has sent the request: its page stays as it is
 		p.write(r, http.StatusUnauthorized, "problem", problemView{Title: "Log in", Text: "The session is over."})
 		return
 	}
@@ -229,7 +229,7 @@ func (p *Page) askIn(r *request) {
 	redirect(r.w, r.base+"login?back="+url.QueryEscape(back))
 }
 
-// acts makes the handler of a change: it does it and leads back to a page, which says what was done.
+// acts makes the handler of a change. It makes the change, and leads to a page that says what was done.
 func (p *Page) acts(f func(*request) (to, done string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, plain *http.Request) {
 		secure(w.Header())
@@ -266,7 +266,7 @@ func (p *Page) acts(f func(*request) (to, done string, err error)) http.HandlerF
 	}
 }
 
-// answered is where a change leads that has written an answer itself.
+// answered is returned in place of a path by a change that has written an answer itself.
 const answered = "\x00"
 
 // asset serves a file that browsers may keep for a while.
