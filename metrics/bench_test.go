@@ -48,7 +48,7 @@ func BenchmarkScrape(b *testing.B) {
 			vacuum(b, url)
 		}
 		b.Run(name, func(b *testing.B) {
-			fastest := time.Hour // what it takes where others leave the machine alone
+			fastest := time.Hour // the time that one scrape takes if the machine is idle
 			for b.Loop() {
 				begin := time.Now()
 				r := prometheus.NewRegistry()

@@ -12,10 +12,10 @@ import (
 type observedStore struct {
 	db     dibs.Store
 	p      *process
-	claims bool // count what is claimed: no worker does
+	claims bool // count claimed jobs here, as no worker of this process counts them
 }
 
-// observedDatabase is an observedStore with all other calls of the database.
+// observedDatabase is an observedStore that has all other methods of a database, too.
 type observedDatabase struct {
 	observedStore
 	database
@@ -24,7 +24,7 @@ type observedDatabase struct {
 // Unwrap is the database whose calls are measured: it may do more than a dibs.Database.
 func (o observedDatabase) Unwrap() dibs.Database { return o.Database }
 
-// database lies a level deeper in observedDatabase than the methods of observedStore, which hide its own.
+// database keeps the methods of dibs.Database one level deeper than those of observedStore, which so take precedence.
 type database struct{ dibs.Database }
 
 // observed returns a store that measures the calls of db, with all that db can do.
@@ -46,7 +46,7 @@ func (p *process) called(call string, begin time.Time, err error) {
 	}
 }
 
-// sorts are the errors that have a label value of their own.
+// sorts lists the errors that have a label value of their own.
 var sorts = []struct {
 	err  error
 	name string

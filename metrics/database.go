@@ -14,17 +14,17 @@ import (
 
 const (
 	readTimeout = 2 * time.Second  // how long a scrape waits for the database
-	statsFor    = time.Second      // how long scrapes share statistics
-	listsFor    = 10 * time.Second // how long they share the lists of workers and schedules
+	statsFor    = time.Second      // how long the statistics that one scrape has read serve others
+	listsFor    = 10 * time.Second // the same for the lists of workers and schedules
 )
 
-// databaseCollector collects what the database says of itself.
+// databaseCollector collects the metrics that the database provides.
 type databaseCollector struct {
 	db dibs.Database
 	p  *process
 
 	mu      sync.Mutex
-	at      time.Time // when the statistics were read, or could not be
+	at      time.Time // when the statistics were read, or the reading failed
 	stats   []dibs.QueueStats
 	err     error
 	listsAt time.Time
@@ -32,11 +32,11 @@ type databaseCollector struct {
 	queues  names
 }
 
-// lists are what changes seldom.
+// lists holds what changes seldom.
 type lists struct {
 	workers   []dibs.WorkerInfo
 	schedules []dibs.Schedule
-	// err is why the lists are not there: a role that only reads statistics may not read them.
+	// err is why the lists could not be read: a role may have only the right to read statistics.
 	err error
 }
 
@@ -106,7 +106,7 @@ func truth(b bool) float64 {
 	return 0
 }
 
-// read reads the statistics, unless a scrape has just done so.
+// read reads the statistics, unless a scrape less than statsFor ago has.
 func (d *databaseCollector) read() {
 	if time.Since(d.at) < statsFor {
 		return
@@ -156,7 +156,7 @@ func (l *lists) collect(gauge func(desc *prometheus.Desc, value float64, labels 
 	gauge(lateness, late.Seconds())
 }
 
-// byLabel are the figures of the queues that have a label of their own, and those of all others.
+// byLabel returns the figures of each queue with a label of its own, and the sums of all others.
 func (d *databaseCollector) byLabel() map[string]*queue {
 	d.admit()
 	labels := map[string]string{}
@@ -180,8 +180,8 @@ func (d *databaseCollector) byLabel() map[string]*queue {
 	return all
 }
 
-// admit gives labels to queues. One that has a label keeps it until the queue is gone; those with most jobs that
-// have not ended are next.
+// admit gives labels to queues. A queue that has a label keeps it until the queue is deleted. Other labels go to
+// the queues with most jobs that have not ended.
 func (d *databaseCollector) admit() {
 	there := make(map[string]bool, len(d.stats))
 	for i := range d.stats {
@@ -193,7 +193,7 @@ func (d *databaseCollector) admit() {
 		}
 	}
 	if len(d.stats) <= maxQueues {
-		return // byLabel admits all
+		return // there are labels for all queues, and byLabel gives them
 	}
 	load := func(s dibs.QueueStats) int64 { return s.Waiting + s.Blocked + s.Running + s.Dead }
 	busiest := slices.SortedStableFunc(slices.Values(d.stats), func(a, b dibs.QueueStats) int { return cmp.Compare(load(b), load(a)) })
@@ -202,11 +202,11 @@ func (d *databaseCollector) admit() {
 	}
 }
 
-// queue is the sum of the queues that share a label.
+// queue has the sums over the queues that share a label.
 type queue struct {
 	waiting, scheduled, blocked, running, completed, dead, cancelled float64
 	enqueued, claimed, succeeded, failed                             float64
-	waited, ran                                                      float64 // seconds, in all
+	waited, ran                                                      float64 // seconds in all
 	oldest, window                                                   time.Duration
 	paused, rateHeld, miscounted                                     bool
 	heldGroups, workers                                              float64

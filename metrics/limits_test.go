@@ -20,7 +20,7 @@ import (
 	"github.com/dibs-queue/dibs/metrics"
 )
 
-// manyQueues are statistics of so many queues: the last one is the busiest.
+// manyQueues returns statistics of n queues, of which the last one is the busiest.
 func manyQueues(n int) (all []dibs.QueueStats) {
 	for i := range n {
 		all = append(all, dibs.QueueStats{Queue: fmt.Sprintf("q%05d", i), Waiting: int64(i), OldestAge: time.Duration(i) * time.Second, Claimed: 2, AvgWait: 30 * 24 * time.Hour})
@@ -75,7 +75,7 @@ func TestAQueueKeepsItsLabelUntilItIsGone(t *testing.T) {
 	}
 }
 
-// names that nobody should give, as rows of an adopted table or SQL by hand may have them.
+// hostile are names that nobody should use, and that rows of an adopted table or SQL by hand may have.
 var hostile = []string{
 	"a\nb", `a"b`, `a\b`, "a\xffb", "a\xfeb", "a\uFFFDb", "", "{}", "a\x00b", "\u202Eevil", "other", strings.Repeat("é", 300), `x"} 1` + "\ndibs_up 7\n#", "\r\n", "\x1b[31m",
 }
@@ -349,7 +349,8 @@ func TestWorkersAndScrapesAtTheSameTime(t *testing.T) {
 	})
 }
 
-// A server counts what its clients claim. How their attempts end it does not know, and says nothing of that.
+// A server counts the jobs that its clients claim. It does not know how their attempts end, and has no metrics about
+// that.
 func TestAServerCountsWhatIsClaimed(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		r := prometheus.NewRegistry()

@@ -63,7 +63,7 @@ func Observe(r prometheus.Registerer, db dibs.Database) (dibs.Database, error) {
 	return observedDatabase{observedStore{db, p, true}, database{db}}, nil
 }
 
-// processOf returns the metrics of this process that are registered already, or registers them.
+// processOf returns this process' metrics, and registers them if r does not have them yet.
 func processOf(r prometheus.Registerer) (*process, error) {
 	if r == nil {
 		return nil, &dibs.InvalidError{Field: "registerer", Reason: "is nil; give prometheus.DefaultRegisterer or one of your own"}

@@ -136,8 +136,8 @@ func run(t *testing.T, w *dibs.Worker, until func() bool) {
 	}
 }
 
-// values are all samples of a scrape by name and labels: those of counters and gauges, and the counts of
-// histograms.
+// values returns the samples of a scrape by name and labels: values of counters and gauges, and counts
+// of histograms.
 func values(t *testing.T, r prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := r.Gather()

@@ -7,16 +7,16 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// other stands for all names beyond the limits. A queue or kind of this name is one of them.
+// other is the label value of all names beyond the limits. A queue or kind with this name counts there, too.
 const other = "other"
 
 const (
 	maxQueues = 500
 	maxKinds  = 200
-	maxPairs  = 1000 // of a queue and a kind
+	maxPairs  = 1000 // most pairs of a queue and a kind
 )
 
-// names are those that have a label value of their own: the first ones up to a limit.
+// names remembers which names have a label value of their own: the first ones, up to a limit.
 type names struct {
 	limit int
 	own   map[string]bool

@@ -36,10 +36,10 @@ type series struct {
 	pair
 	enqueued, claimed, lost prometheus.Counter
 	waits, runs             prometheus.Observer
-	attempts                map[string]prometheus.Counter // by outcome; guarded by process.mu
+	attempts                map[string]prometheus.Counter // counters by outcome; process.mu guards the map
 }
 
-// The buckets of durations, in seconds.
+// These are the upper bounds of the buckets, in seconds.
 var (
 	waitBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 21600}
 	runBuckets  = []float64{0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600}
@@ -111,7 +111,7 @@ func (p *process) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// figure is a metric that a store reports by itself.
+// figure is a metric whose value the store itself provides.
 type figure struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
@@ -120,7 +120,7 @@ type figure struct {
 
 var poolConnections = prometheus.NewDesc("dibs_pool_connections", "Connections of this process' pool, by what they do.", []string{"state"}, nil)
 
-// figures are the metrics that a *postgres.Store reports, by its names for them.
+// figures are the metrics whose values a *postgres.Store provides, by the store's names for them.
 var figures = map[string]figure{
 	"pool_max_connections":           {prometheus.NewDesc("dibs_pool_max_connections", "How many connections this process' pool may have.", nil, nil), prometheus.GaugeValue, nil},
 	"pool_used_connections":          {poolConnections, prometheus.GaugeValue, []string{"used"}},
@@ -133,7 +133,7 @@ var figures = map[string]figure{
 	"marks_passed_over_transactions": {prometheus.NewDesc("dibs_marks_passed_over_transactions", "Long transactions on the server that the marks of this process have passed over.", nil, nil), prometheus.GaugeValue, nil},
 }
 
-// watch measures what is enqueued into a database, and what its store reports.
+// watch counts the jobs that are enqueued into a database, and collects the figures of its store.
 func (p *process) watch(db dibs.Database) {
 	if s, ok := db.(interface {
 		Use(f func(next dibs.EnqueueFunc) dibs.EnqueueFunc)
@@ -154,7 +154,7 @@ func (p *process) watch(db dibs.Database) {
 	}
 }
 
-// of returns the series of a job. It is called with mu held.
+// of returns the series of a job. mu must be held.
 func (p *process) of(queue, kind string) *series {
 	at := pair{p.queues.label(queue), p.kinds.label(kind)}
 	s := p.series[at]
@@ -171,7 +171,7 @@ func (p *process) of(queue, kind string) *series {
 	return s
 }
 
-// enqueuedOf returns the series of a job that is enqueued. It is called with mu held, as the next two are.
+// enqueuedOf returns the series of an enqueued job. mu must be held, also for the next two functions.
 func (p *process) enqueuedOf(queue, kind string) *series {
 	s := p.of(queue, kind)
 	if s.enqueued == nil {
@@ -189,21 +189,21 @@ func (p *process) claimedOf(queue, kind string) *series {
 	return s
 }
 
-// workedOf returns the series of a job of a worker. A process without workers has none: it does not know how
-// attempts end, and zeros would say that none do.
+// workedOf returns the series of a worker's job. A process without workers has no such series: it does not
+// know how attempts end, and zeros would say that none ends.
 func (p *process) workedOf(queue, kind string) *series {
 	s := p.claimedOf(queue, kind)
 	if s.runs != nil {
 		return s
 	}
 	s.lost, s.runs = p.lost.WithLabelValues(s.queue, s.kind), p.runs.WithLabelValues(s.queue, s.kind)
-	for _, outcome := range []dibs.Ending{dibs.EndCompleted, dibs.EndRetry, dibs.EndDead} { // so that the first one is a rise from 0
+	for _, outcome := range []dibs.Ending{dibs.EndCompleted, dibs.EndRetry, dibs.EndDead} { // begin at 0, so that the first outcome shows as a rise
 		p.ended(s, string(outcome))
 	}
 	return s
 }
 
-// ended returns the counter of an outcome. It is called with mu held.
+// ended returns the counter of an outcome. mu must be held.
 func (p *process) ended(s *series, outcome string) prometheus.Counter {
 	c := s.attempts[outcome]
 	if c == nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// defaultConcurrency is a worker's Concurrency where that is 0.
+// defaultConcurrency is what a worker's Concurrency of 0 means.
 const defaultConcurrency = 10
 
-// observe measures what a worker does. Its hooks run one at a time, so they only count.
+// observe measures a worker. The worker runs its hooks one after the other, so they only count.
 func (p *process) observe(w *dibs.Worker) {
 	w.Store = p.observed(w.Store)
 	p.places.Add(float64(cmp.Or(w.Concurrency, defaultConcurrency)))
 	w.Use(p.handle)
-	h := w.Hooks // the worker's own
+	h := w.Hooks // the hooks that the worker had before, which are called, too
 	w.Hooks.Claimed = func(jobs []*dibs.RawJob, took time.Duration) {
 		p.onClaimed(jobs)
 		if h.Claimed != nil {
@@ -49,14 +49,14 @@ func (p *process) handle(next dibs.Handler) dibs.Handler {
 
 func (p *process) onClaimed(jobs []*dibs.RawJob) { p.countClaimed(jobs, p.workedOf) }
 
-// countClaimed counts jobs in the series that of returns.
+// countClaimed counts claimed jobs, each in the series that of returns.
 func (p *process) countClaimed(jobs []*dibs.RawJob, of func(queue, kind string) *series) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, job := range jobs {
 		s := of(job.Queue, job.Kind)
 		s.claimed.Inc()
-		if !job.RunAt.IsZero() && !job.ClaimedAt.IsZero() { // rows of an adopted table may not have them
+		if !job.RunAt.IsZero() && !job.ClaimedAt.IsZero() { // rows of an adopted table may lack these times
 			s.waits.Observe(max(0, job.ClaimedAt.Sub(job.RunAt).Seconds()))
 		}
 	}
@@ -70,13 +70,13 @@ func (p *process) onFinished(a dibs.Attempt) {
 	case a.NotWritten != nil:
 		outcome = "unwritten"
 	case outcome == "":
-		outcome = "finished" // by the handler, in a transaction
+		outcome = "finished" // the handler has finished the job in a transaction
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.workedOf(a.Job.Queue, a.Job.Kind)
 	p.ended(s, outcome).Inc()
-	if a.Ran > 0 { // else the handler was not started
+	if a.Ran > 0 { // otherwise the handler was not started
 		s.runs.Observe(a.Ran.Seconds())
 	}
 }
