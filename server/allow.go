@@ -19,18 +19,18 @@ const (
 	ScopeAdmin   Scope = "admin"   // change jobs, queues and schedules, and all that the others may
 )
 
-// callerKey is the key of a request's caller among the values of its context.
+// callerKey is the key under which a request's context holds its caller.
 type callerKey struct{}
 
-// caller is what a request's token allows it with the scope of its route.
+// caller says who makes a request, and for which queues the token has the scope of the request's route.
 type caller struct {
 	name   string
 	scope  Scope
 	queues queues
 }
 
-// authorize finds the token of a request, and returns the request with its caller. Where nobody needs
-// a token, or no scope is needed, it returns the request as it is.
+// authorize finds the token of a request, and returns the request with its caller. If nobody needs a
+// token, or the route needs no scope, it returns the request as it is.
 func (s *Server) authorize(rt route, r *http.Request) (*http.Request, error) {
 	if s.Tokens == nil || rt.scope == "" {
 		return r, nil
@@ -50,7 +50,7 @@ func (s *Server) authorize(rt route, r *http.Request) (*http.Request, error) {
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{g.name, rt.scope, names})), nil
 }
 
-// bearer is the token in the header of a request.
+// bearer returns the token in a request's header; empty: there is none.
 func bearer(r *http.Request) (token string, err error) {
 	given := r.Header.Values("Authorization")
 	if len(given) == 0 {
@@ -68,7 +68,7 @@ func askForToken(challenge, detail string) error {
 	return &problemError{kind: unauthorized, detail: detail, header: http.Header{"Www-Authenticate": {`Bearer realm="dibs"` + challenge}}}
 }
 
-// again authorizes a request that has waited or goes on: the tokens may have been replaced meanwhile.
+// again authorizes a request once more that has waited or goes on for long, as tokens may have been replaced meanwhile.
 func (s *Server) again(r *http.Request) (*http.Request, error) {
 	c, known := r.Context().Value(callerKey{}).(caller)
 	if !known {
@@ -77,7 +77,7 @@ func (s *Server) again(r *http.Request) (*http.Request, error) {
 	return s.authorize(route{scope: c.scope}, r)
 }
 
-// stillMay returns an error where the caller of a request that has waited may no longer use a queue.
+// stillMay returns an error if the caller of a request that has waited may no longer use a queue.
 func (s *Server) stillMay(r *http.Request, queue string) error {
 	now, err := s.again(r)
 	if err != nil {
@@ -92,8 +92,8 @@ func refuseScope(token string, scope Scope, detail string) error {
 	}}
 }
 
-// mayUse returns an error where the caller of a request may not use a queue with the scope of the
-// request's route. An empty name stands for all queues at once.
+// mayUse returns an error if the caller of a request may not use a queue with the scope of the
+// route. The empty name stands for all queues at once.
 func (s *Server) mayUse(r *http.Request, queue string) error {
 	c, known := r.Context().Value(callerKey{}).(caller)
 	switch {
@@ -105,15 +105,15 @@ func (s *Server) mayUse(r *http.Request, queue string) error {
 	return refuseScope(c.name, c.scope, fmt.Sprintf("the token %s has the scope %s only for %s", c.name, c.scope, c.queues))
 }
 
-// limited reports whether mayUse refuses the caller any queue. Calls that name jobs by their ids
-// look up the jobs' queues for such callers only.
+// limited reports whether there are queues that the caller may not use. Only for such callers do
+// calls that name jobs by their ids look up the jobs' queues.
 func (s *Server) limited(r *http.Request) bool {
 	c, known := r.Context().Value(callerKey{}).(caller)
 	return known && c.queues != nil
 }
 
 // ownQueues are the queues that the caller of a request may use; nil: all. Calls of the database
-// that take them look only at what is theirs, whatever changes meanwhile.
+// that take them act only on jobs and schedules of these queues, whatever changes meanwhile.
 func ownQueues(r *http.Request) []string {
 	c, _ := r.Context().Value(callerKey{}).(caller)
 	return c.queues

@@ -10,20 +10,21 @@ import (
 	"time"
 )
 
-// answer is the http.ResponseWriter of a request. It notes what was answered, for the log, and waits only
-// so long for a client to read it.
+// answer is the http.ResponseWriter of a request. It notes for the log what was answered, and waits only
+// for a limited time for a client to read the answer.
 type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	status  int   // 0: none yet
-	bytes   int64 // of the body, as they were sent
+	status  int   // status of the answer; 0: it has not begun
+	bytes   int64 // bytes of the body that were sent
 	gzip    bool  // the client accepts it
-	reads   bool  // the request only looks at something
-	room    room  // the memory that it takes
+	reads   bool  // the request changes nothing
+	room    room  // the memory that the answer takes
 	// most is how long the http.Server waits for a client to read; 0: as long as the client likes. Deadlines are
-	// set only where it is not: it sets its own for each request, so that none is left on a connection.
+	// set only if it is not 0: then the http.Server sets a new one for each request, so none of these outlasts
+	// the request on its connection.
 	most     time.Duration
-	patience time.Duration // what is left of it
+	patience time.Duration // how much of most is left
 	fixed    atomic.Bool   // a handler has set the deadline
 }
 
@@ -36,14 +37,14 @@ func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	return a
 }
 
-// patient takes the deadline away until something is written: the call may wait for long.
+// patient removes the deadline until something is written, as the call may wait for long.
 func (a *answer) patient() {
 	if a.most > 0 {
 		_ = a.control.SetWriteDeadline(time.Time{})
 	}
 }
 
-// hurry has the server wait at most so long for the client to read.
+// hurry makes the server wait for the client to read for at most this time.
 func (a *answer) hurry(most time.Duration) {
 	if a.most > 0 {
 		a.most = min(a.most, most)
@@ -95,7 +96,7 @@ func (a *answer) SetWriteDeadline(deadline time.Time) error {
 func (a *answer) await() (now time.Time) {
 	now = time.Now()
 	if a.most > 0 && !a.fixed.Load() {
-		_ = a.control.SetWriteDeadline(now.Add(a.patience)) // where it cannot be set, the http.Server's own holds
+		_ = a.control.SetWriteDeadline(now.Add(a.patience)) // an error is ignored: the deadline of the http.Server stays
 	}
 	return now
 }
@@ -103,14 +104,14 @@ func (a *answer) await() (now time.Time) {
 // Unwrap lets http.ResponseController find the http.Server's own.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// minPack is how long an answer must be to be packed, in bytes.
+// minPack is the size in bytes from which on answers are packed.
 const minPack = 1 << 10
 
-// packers are the gzip.Writers of no request. Their level costs the server least time.
+// packers are gzip.Writers that no request uses. Their level costs the server the least time.
 var packers = sync.Pool{New: func() any {
 	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
-		panic(err) // cannot happen: the level is one
+		panic(err) // cannot happen: the level is valid
 	}
 	return w
 }}
@@ -130,7 +131,7 @@ func pack(w http.ResponseWriter, text []byte) []byte {
 	defer packers.Put(z)
 	z.Reset(&packed)
 	_, err := z.Write(text)
-	if z.Close() != nil || err != nil { // cannot happen: a buffer takes all
+	if z.Close() != nil || err != nil { // cannot happen: writing to a buffer never fails
 		return text
 	}
 	w.Header().Set("Content-Encoding", "gzip")

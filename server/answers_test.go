@@ -136,7 +136,7 @@ func TestAClaimWithoutMemoryForItsAnswerTakesNoJobs(t *testing.T) {
 	}
 }
 
-// What was claimed just as others took the memory is given back uncounted.
+// Jobs that were claimed just when other answers took the memory are given back uncounted.
 func TestJobsThatFindNoMemoryAreGivenBack(t *testing.T) {
 	needs.Race(t)
 	needs.Long(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// What a token for one queue must not reach by another way: by leaving the queue out, by moving something, by a
-// name that is taken, by a line among others.
+// A token for one queue does not reach other queues in another way: by leaving the queue out, by moving
+// something, by a name that is taken, or by a line among others.
 func TestTokensForOneQueueDoNotGetAroundIt(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		g := startGuarded(t, db)

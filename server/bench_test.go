@@ -15,8 +15,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// BenchmarkHTTP enqueues, and claims and finishes, jobs by the library and over HTTP: so many a
-// call, by so many clients at once. The figure is jobs/s.
+// BenchmarkHTTP enqueues, and claims and finishes, jobs by the library and over HTTP, with
+// different numbers of jobs in a call and of clients at once. The figure is jobs/s.
 func BenchmarkHTTP(b *testing.B) {
 	for _, name := range []string{"sqlite", "postgres"} {
 		b.Run(name, func(b *testing.B) {

@@ -20,7 +20,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
-// readBody reads the body of a request into the fields of one JSON object.
+// readBody reads the body of a request, a JSON object, into a struct.
 func readBody(r *http.Request, to any) error {
 	body, err := bodyOf(r, "application/json")
 	if err != nil {
@@ -29,8 +29,8 @@ func readBody(r *http.Request, to any) error {
 	return readObject("body", body, to)
 }
 
-// readChange is readBody for a change of what there is. A null in it would say neither that something stays nor
-// what it becomes, so it is refused.
+// readChange reads a body that changes something which exists. It refuses null, which would say neither that a
+// field stays nor what it becomes.
 func readChange(r *http.Request, to any) error {
 	body, err := bodyOf(r, "application/json")
 	if err != nil {
@@ -42,11 +42,11 @@ func readChange(r *http.Request, to any) error {
 	return noNulls("", body)
 }
 
-// noNulls refuses fields of a JSON object that are null, but for those that may be any JSON.
+// noNulls refuses a JSON object in which a field is null, unless the field may be any JSON.
 func noNulls(path string, object []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(object, &fields); err != nil {
-		return err // cannot happen: it has been read before
+		return err // cannot happen: the text was read before
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch value := fields[name]; {
@@ -55,7 +55,7 @@ func noNulls(path string, object []byte) error {
 			return &dibs.InvalidError{Field: path + name, Reason: `must not be null; {"n": 0} takes the rate away, and what is left out stays`}
 		case string(value) == "null":
 			return &dibs.InvalidError{Field: path + name, Reason: "must not be null; what is left out stays"}
-		case value[0] == '{' && path == "": // no setting has parts of parts, and each level would be read once more
+		case value[0] == '{' && path == "": // only one level: parts of settings have no parts, and each level would be read once more
 			if err := noNulls(path+name+".", value); err != nil {
 				return err
 			}
@@ -64,13 +64,13 @@ func noNulls(path string, object []byte) error {
 	return nil
 }
 
-// bodyOf is the whole body of a request, which must be of a media type. Browsers send bodies of
-// this type to other origins only if those agree.
+// bodyOf returns the whole body of a request, which must be of this media type. Browsers send
+// bodies of such a type to another origin only if that agrees.
 func bodyOf(r *http.Request, media string) ([]byte, error) {
 	if err := mediaType(r, media); err != nil {
 		return nil, err
 	}
-	if r.ContentLength < 0 || r.ContentLength > uncounted { // it grows in pieces, and costs half of what a bytes.Buffer would
+	if r.ContentLength < 0 || r.ContentLength > uncounted { // io.ReadAll grows in pieces, which costs half as much as a bytes.Buffer
 		text, err := io.ReadAll(r.Body)
 		return text, unread(err)
 	}
@@ -87,7 +87,7 @@ func mediaType(r *http.Request, want string) error {
 	return nil
 }
 
-// unread is why a body could not be read to its end, or nil.
+// unread says why a body could not be read to its end; nil: it could.
 func unread(err error) error {
 	if err == nil || errors.As(err, new(*http.MaxBytesError)) || errors.As(err, new(*problemError)) {
 		return err
@@ -117,7 +117,7 @@ func readObject(field string, raw []byte, to any) error {
 	}
 }
 
-// unreadable is the problem of an object that cannot be read: of one of its fields, or of the whole.
+// unreadable describes why a JSON object cannot be read: because of one of its fields, or as a whole.
 func unreadable(object string, err error, whole string) error {
 	var field *wire.FieldError
 	switch {
@@ -129,7 +129,7 @@ func unreadable(object string, err error, whole string) error {
 	return &problemError{kind: malformed, field: object + "." + field.Field, detail: wire.Reason(field.Err)}
 }
 
-// readJob reads the JSON object of a job. Its kind, unless given, is the name of its queue.
+// readJob reads the JSON object of a job. A job without a kind gets the name of its queue as kind.
 func readJob(field string, raw []byte) (dibs.NewJob, error) {
 	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) == 0 || first[0] != '{' {
 		return dibs.NewJob{}, &problemError{kind: malformed, field: field, detail: "must be a JSON object"}
@@ -148,22 +148,22 @@ func readJob(field string, raw []byte) (dibs.NewJob, error) {
 	return j, err
 }
 
-// passedOn are the fields with half characters that are taken: JSON goes to the database as it is written, and
-// in the text of an error the half is replaced, as everywhere, so that the attempt can be finished.
+// passedOn lists the fields in which half a surrogate pair is accepted. JSON goes to the database as it is
+// written; in an error the half is replaced by U+FFFD, so that the attempt can be finished.
 var passedOn = []string{"payload", "metadata", "result", "error"}
 
-// wholeCharacters refuses half a surrogate pair, such as \ud800, in the names and keys of a JSON object: the decoder
-// has replaced it, as it would replace invalid UTF-8, so several names would become one.
+// wholeCharacters refuses half a surrogate pair, such as \ud800, in names and keys of a JSON object. The decoder
+// replaces it, as it replaces invalid UTF-8, so several names would become one.
 func wholeCharacters(object string, raw []byte) error {
 	if wire.HalfAt(raw) < 0 {
 		return nil
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &fields); err != nil {
-		return err // cannot happen: it has been read before
+		return err // cannot happen: the text was read before
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		isText := bytes.HasPrefix(bytes.TrimLeft(fields[name], "[ \t\r\n"), []byte(`"`)) // or a list of texts; objects are read by themselves
+		isText := bytes.HasPrefix(bytes.TrimLeft(fields[name], "[ \t\r\n"), []byte(`"`)) // or a list of texts; objects in it are checked when they are read
 		if !isText || slices.Contains(passedOn, strings.ToLower(name)) || wire.HalfAt(fields[name]) < 0 {
 			continue
 		}
@@ -206,8 +206,8 @@ func pathID(r *http.Request) (int64, error) {
 	return id, nil
 }
 
-// query is what stands behind the ? of a request. A name that a call does not know, or that
-// comes twice, is an error.
+// query reads the parameters after the ? of a request. A name that the call does not know, or
+// that comes twice, is an error.
 func query(r *http.Request, names ...string) (map[string]string, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

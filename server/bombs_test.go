@@ -96,7 +96,7 @@ func TestTooLongListsAreRefusedBeforeTheyAreDecoded(t *testing.T) {
 	}
 }
 
-// Whoever looks for nulls reads each level of an object again, so it must not follow a client's levels.
+// The search for nulls reads each level of an object again, so it must not go as deep as a client's object does.
 func TestDeepObjectsAreNotReadOnceForEachLevel(t *testing.T) {
 	_, url := start(t, onSQLite(t), server.Options{})
 	text := `{"rate":` + strings.Repeat(`{"n":`, 500) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}", 501)
@@ -143,7 +143,7 @@ func streamed(t testing.TB, r *http.Request) []byte {
 	return answers
 }
 
-// What a stream throws away takes no memory from the bodies of others, so it does not end the stream either.
+// Text that a stream throws away takes no memory from the bodies of others, so it does not end the stream either.
 func TestWhatAStreamPassesOverTakesNoMemory(t *testing.T) {
 	needs.NoRaceDetector(t)
 	t.Parallel()

@@ -14,10 +14,10 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// noteTime is how long an answer waits for its change to be noted.
+// noteTime is how long an answer waits until its change is noted.
 const noteTime = 5 * time.Second
 
-// noted notes what a call of the API has changed, unless it changed nothing.
+// noted records what a call of the API has changed, unless n is 0.
 func (s *Server) noted(r *http.Request, did string, n int, what string) {
 	if n > 0 {
 		c, _ := r.Context().Value(callerKey{}).(caller)
@@ -25,13 +25,13 @@ func (s *Server) noted(r *http.Request, did string, n int, what string) {
 	}
 }
 
-// note notes what a request has changed, in the log and for the page of changes. The change has been made: it is
-// noted even if the client is gone, and stands if that fails.
+// note records what a request has changed, in the log and for the page of changes. The change itself has been
+// made: it is recorded even if the client is gone, and it stays even if this fails.
 func (s *Server) note(r *http.Request, c dibs.Change) {
 	s.Log.Info("changed", "who", cmp.Or(c.Who, "somebody without a token"), "did", c.Did, "what", c.What, "n", c.N, "client", r.RemoteAddr)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), noteTime)
 	defer cancel()
-	if err := s.db.NoteChange(ctx, c); err != nil && !errors.Is(err, errors.ErrUnsupported) { // an adopted table has only the log
+	if err := s.db.NoteChange(ctx, c); err != nil && !errors.Is(err, errors.ErrUnsupported) { // an adopted table has no list of changes, only the log
 		s.Log.Warn("a change was not noted in the database", "did", c.Did, "what", c.What, "error", err.Error())
 	}
 }
@@ -43,8 +43,8 @@ func queueNoted(name string) string {
 	return "queue " + name
 }
 
-// withFields names what was changed, and to what: the fields that a body has. What a job carries is
-// only named.
+// withFields adds to what was changed the fields of the request's body with their values. Of
+// payload and metadata it adds only the names.
 func withFields(what string, body any) string {
 	text, err := json.Marshal(body)
 	fields := map[string]json.RawMessage{}
@@ -52,7 +52,7 @@ func withFields(what string, body any) string {
 		err = json.Unmarshal(text, &fields)
 	}
 	if err != nil {
-		return what // the call has read this body, so this does not happen
+		return what // cannot happen: the call has read this body
 	}
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {

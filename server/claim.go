@@ -87,9 +87,9 @@ func (s *Server) claimFor(r *http.Request, request dibs.ClaimRequest, wait time.
 	return jobs, err
 }
 
-// handOver writes claimed jobs. If the client is gone it gives them back, uncounted, since
-// otherwise nobody runs them before their leases end. Their number of bytes is sent first, so a
-// client that has not got the last byte knows that.
+// handOver writes claimed jobs. If the client is gone, it gives the jobs back, uncounted, since
+// otherwise nobody would run them before their leases end. The length of the answer is sent
+// first, so that a client knows if the end is missing.
 func (s *Server) handOver(w http.ResponseWriter, r *http.Request, jobs []*dibs.RawJob) error {
 	err := r.Context().Err()
 	if err == nil {
@@ -97,7 +97,7 @@ func (s *Server) handOver(w http.ResponseWriter, r *http.Request, jobs []*dibs.R
 			checks.Payload(j)
 		}
 		text := encoded(claimAnswer{list(jobs)})
-		for i, j := range jobs { // all else is in the text
+		for i, j := range jobs { // keep only what giving back needs: the rest is in the text
 			jobs[i] = &dibs.RawJob{ID: j.ID, Token: j.Token}
 		}
 		if err := roomOf(r).set(len(text)); err != nil {
@@ -125,8 +125,8 @@ func (s *Server) takeBack(jobs []*dibs.RawJob) {
 	s.hub.putBack(jobs)
 }
 
-// claimSome claims up to as many jobs as are asked for, or so many that they make a large answer, or that
-// there is memory for. It does not end with the client: a claim that is broken off may have taken jobs.
+// claimSome claims until it has as many jobs as were asked for, a large answer, or as much as there is
+// memory for. It goes on when the client is gone, as a claim that is broken off may have taken jobs.
 func (h *hub) claimSome(r dibs.ClaimRequest, to *room) (a claimed) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
@@ -159,8 +159,8 @@ func (h *hub) claimSome(r dibs.ClaimRequest, to *room) (a claimed) {
 	}
 }
 
-// add adds jobs that were claimed after the others. On a slow machine a job's lease may have ended meanwhile, and
-// the job been claimed once more: then only the later claim holds it.
+// add adds jobs that were claimed after the first ones. On a slow machine the lease of a job may have ended in
+// between, and the job been claimed once more: then only the later claim holds it.
 func (a *claimed) add(jobs []*dibs.RawJob) {
 	a.jobs = slices.DeleteFunc(a.jobs, func(old *dibs.RawJob) bool {
 		return slices.ContainsFunc(jobs, func(j *dibs.RawJob) bool { return j.ID == old.ID })
@@ -168,7 +168,7 @@ func (a *claimed) add(jobs []*dibs.RawJob) {
 	a.jobs = append(a.jobs, jobs...)
 }
 
-// giveBack releases jobs that their client has not got: else nobody ran them before their leases end.
+// giveBack releases jobs that have not reached their client: otherwise nobody would run them before their leases end.
 func (h *hub) giveBack(jobs []*dibs.RawJob) error {
 	if len(jobs) == 0 {
 		return nil
@@ -185,7 +185,7 @@ func (h *hub) giveBack(jobs []*dibs.RawJob) error {
 	return nil
 }
 
-// putBack is giveBack where nobody is told of its error but the log.
+// putBack is giveBack for callers to whom no error can be returned: the error is logged.
 func (h *hub) putBack(jobs []*dibs.RawJob) {
 	if err := h.giveBack(jobs); err != nil {
 		h.log.Warn("call to the database failed", "call", "finish", "error", err.Error())

@@ -55,7 +55,7 @@ func (s *Server) enqueueBatch(w http.ResponseWriter, r *http.Request) error {
 		if err := r.Context().Err(); err != nil {
 			return err // the client is gone
 		}
-		body.Jobs[i] = nil // the job has copied what it keeps
+		body.Jobs[i] = nil // free the text: the job has copied what it needs
 		job, err := readJob(fmt.Sprintf("jobs[%d]", i), raw)
 		if err != nil {
 			return err

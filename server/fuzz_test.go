@@ -98,7 +98,7 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
-// Whoever deletes the last line of the list means it.
+// The last line of the list of tokens can be deleted, too: then no token is valid.
 func TestTheLastTokenCanBeTakenAway(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()

@@ -14,8 +14,8 @@ import (
 // refusalTime is how long the server goes on to read the body of a request that it has refused.
 const refusalTime = 2 * time.Second
 
-// guard runs what stands before every route: it names and logs the request, and refuses those that
-// come from pages of others, from too many clients, or from a proxy where it must not.
+// guard runs before every route: it names and logs the request. It refuses requests from web pages
+// of other origins, from too many clients, and from a proxy if there must be none.
 func (s *Server) guard(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request)) {
 	a := newAnswer(w, r)
 	a.room = room{all: &s.answers, limit: s.Limits.Answers}
@@ -26,7 +26,7 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request, next func(http.Re
 	defer s.record(e, a, r)
 	defer s.recovered(a, r)
 	if r.ContentLength != 0 && r.ProtoMajor == 1 {
-		_ = a.control.SetReadDeadline(time.Now().Add(refusalTime)) // whoever reads the body sets another
+		_ = a.control.SetReadDeadline(time.Now().Add(refusalTime)) // a route that reads the body sets another deadline
 	}
 	if over, _ := r.Context().Value(overKey{}).(bool); over {
 		a.Header().Set("Connection", "close")
@@ -37,7 +37,7 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request, next func(http.Re
 		s.fail(a, r, err)
 		return
 	}
-	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" { // they are served however many others are
+	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" { // probes are answered however many requests are being served
 		next(a, r)
 		return
 	}
@@ -49,8 +49,8 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request, next func(http.Re
 	next(a, r)
 }
 
-// enter runs what stands between a route and its handler: who may, and how much the client may send. Its caller
-// calls leave after the handler.
+// enter runs between a route and its handler. It checks what the caller may do, and limits what the client may
+// send. Its caller calls leave after the handler.
 func (s *Server) enter(rt route, w http.ResponseWriter, r *http.Request) (_ *http.Request, leave func(), err error) {
 	if r, err = s.authorize(rt, r); err != nil {
 		return r, nil, err
@@ -75,16 +75,16 @@ var proxyHeaders = []string{
 // crossOrigin refuses what browsers send for the pages of other origins.
 var crossOrigin http.CrossOriginProtection
 
-// checkSource refuses requests that a browser sends for a page which is not the server's own, whatever their
-// method, and those whose Host may be such a page's own name (DNS rebinding).
+// checkSource refuses requests that a browser sends for a web page of another origin, whatever their method.
+// It also refuses those whose Host may be a name of such a page (DNS rebinding).
 func (s *Server) checkSource(r *http.Request) error {
 	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
-		return nil // they tell nothing, and probes have their own ideas of a Host
+		return nil // their answers hold no secrets, and probes may send any Host
 	}
 	if err := s.checkHost(r); err != nil {
 		return err
 	}
-	// The protection lets GET pass. Here a page must not even read.
+	// The check lets GET pass. Here another origin's page may not read either, so the method is set to POST.
 	if isVisit(r) {
 		return nil
 	}
@@ -99,7 +99,8 @@ func (s *Server) checkSource(r *http.Request) error {
 	return nil
 }
 
-// checkHost refuses a Host that is none of the server's names. An address in digits is no name: no other page has it.
+// checkHost refuses a Host that is not one of the server's names. An address in digits is allowed, since no other page
+// has it as its name.
 func (s *Server) checkHost(r *http.Request) error {
 	if len(s.Hosts) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 
 const (
 	readyTimeout = 2 * time.Second
-	readyFor     = time.Second // one answer of the database serves for so long, whoever asks
+	readyFor     = time.Second // how long one answer of the database serves for all who ask
 )
 
 // readiness is what the database last answered.
@@ -49,8 +49,9 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, healthAnswer{"ok"})
 }
 
-// ask looks for a job that does not exist, and sweeps, which a database that only reads refuses, unless
-// somebody has just done so. What else keeps a sweep from being done, such as one schedule, is seen by late.
+// ask looks for a job that does not exist, and sweeps, which a read-only database refuses; but not if that
+// was done just before. Other errors of a sweep, such as an unreadable schedule, show only if the hub is
+// late.
 func (s *Server) ask(ctx context.Context) error {
 	s.ready.mu.Lock()
 	defer s.ready.mu.Unlock()

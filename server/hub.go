@@ -16,81 +16,80 @@ import (
 )
 
 const (
-	// lookEvery is how often the hub asks for the queues with due jobs, once for all clients
-	// that wait: for jobs that came without a wakeup, or that became due by the clock.
+	// lookEvery is how often the hub asks which queues have due jobs, once for all clients
+	// that wait. This finds jobs that came without a wakeup, or became due by the clock.
 	lookEvery = time.Second
 	// sweepEvery is how often the hub does what is due by the clock while no client waits.
 	sweepEvery = 2 * time.Second
 	// callTimeout is how long one call of the hub to the database may take.
 	callTimeout = 10 * time.Second
-	// lateAfter is how long no look and no sweep has succeeded when the server is not ready: one call that
-	// takes callTimeout, and one more.
+	// lateAfter is how long no look or sweep has succeeded when the server is no longer ready: one call
+	// that takes callTimeout, and one more.
 	lateAfter = callTimeout + 2*sweepEvery
 	// maxClaims is how many claims from one queue are under way at once.
 	maxClaims = 8
 	// maxDue is how many queues, and how many kinds, one call of Due can name.
 	maxDue = 1000
-	// fewKinds is how many sets of kinds of one queue get a claim each when there may be jobs, without
-	// a look at what kinds the due jobs are of.
+	// fewKinds is up to how many sets of kinds in one queue each get a claim when there may be jobs.
+	// With more sets the hub first asks of which kinds the due jobs are.
 	fewKinds = 8
-	// maxSearch is how many calls look for jobs of the sets of kinds for which there is none among the first
-	// jobs of a queue.
+	// maxSearch is how many calls search for jobs of those sets of kinds that none of the queue's first jobs
+	// has.
 	maxSearch = 64
 )
 
-// hub makes the claims of all clients. Those of one queue are served first come, first
-// served. A client costs the database nothing while it waits, nor when it comes to others that
-// wait already: the hub claims for it when there may be jobs.
+// hub makes the claims of all clients. Clients of one queue are served first come, first
+// served. A waiting client costs the database nothing, and neither does a new one that joins
+// others that wait: the hub claims for them only if there may be jobs.
 type hub struct {
 	db      dibs.Database
 	log     *slog.Logger
 	closing context.Context
 	run     func(func())                                              // starts a goroutine that Close waits for
-	load    func(ctx context.Context, n int, call func() error) error // runs a call that loads up to n jobs
+	load    func(ctx context.Context, n int, call func() error) error // runs a call that loads up to n jobs, when there is memory for them
 
-	mu       sync.Mutex       // held for moments, also by those who hold a line's
+	mu       sync.Mutex       // held for moments, also while the mu of a line is held
 	lines    map[string]*line // by queue
-	lookedAt time.Time        // when a look or a sweep last succeeded, or the looking began
+	lookedAt time.Time        // when a look or a sweep last succeeded; at first, when looking began
 
-	failing bool // its last call failed, which has been logged
+	failing bool // the last call failed, and that has been logged
 }
 
-// line is the clients of one queue that have no jobs yet.
+// line is a queue of clients: those that want jobs of one queue and have none yet.
 type line struct {
 	hub   *hub
 	queue string
 
 	mu      sync.Mutex
-	over    bool      // nobody is left, and the next client begins another line
+	over    bool      // the last client has left; the next one begins another line
 	waiting []*waiter // in the order in which they came
 	claims  int       // claims under way
-	stop    func()    // ends the wakeups; nil: nobody has waited yet
+	stop    func()    // ends the wakeups; nil: no client has waited yet
 
-	// nothing has the sets of kinds of which claims have found no more jobs since they were news last,
-	// with the round in which that was; allKinds stands for all. Each wakeup begins a round.
-	// parallel is how many claims may be under way for clients that have waited: it doubles with each
-	// one that gets all that it asked for. failed is true when the last claim has failed, so that
-	// nothing is known.
+	// nothing holds the sets of kinds for which the last claim has found no more jobs, with the round
+	// of that claim; allKinds stands for all kinds. Each wakeup begins a round. parallel is how many
+	// claims may be under way for clients that have waited: it doubles when a claim gets all that it
+	// asked for. failed is true if the last claim has failed, so that nothing is known.
 	nothing  map[kindSet]int
 	round    int
 	parallel int
 	failed   bool
 
-	// asking is true while the kinds of the due jobs are asked for, and unheard when there was a
-	// wakeup since that call began.
+	// asking is true while a call asks for the kinds of the due jobs. unheard is true if there
+	// was a wakeup since that call began.
 	asking, unheard bool
 }
 
 // waiter is one client that wants jobs.
 type waiter struct {
-	request dibs.ClaimRequest // without its kinds
+	request dibs.ClaimRequest // the client's request, without the kinds
 	kinds   kindSet
-	room    *room // of the answer
-	fresh   bool  // it has just come: it gets a claim whatever is known
-	patient bool  // it waits for so long that the hub looks for jobs meanwhile
+	room    *room // memory of the answer
+	fresh   bool  // the client is new: it gets one claim even if there seem to be no jobs
+	patient bool  // the client waits long enough for the hub's next look
 	busy    bool  // a claim is under way for it
-	expired bool  // its wait is over: no claim is made for it but its first
-	gone    bool  // nobody takes the answer
+	expired bool  // the client's wait is over: only its first claim may still be made
+	gone    bool  // nobody takes the answer any more
 	answer  chan claimed
 }
 
@@ -101,8 +100,8 @@ type claimed struct {
 	err  error
 }
 
-// claim waits for jobs: until there are some, the wait is over, the client is gone or the server
-// closes. If the client is gone it gives back what it has claimed.
+// claim waits until there are jobs, the wait is over, the client is gone or the server closes.
+// If the client is gone, it gives back what it has claimed.
 func (h *hub) claim(ctx context.Context, r dibs.ClaimRequest, wait time.Duration, to *room) ([]*dibs.RawJob, error) {
 	w := &waiter{request: r, kinds: setOf(r.Kinds), room: to, fresh: true, patient: wait >= 2*lookEvery, answer: make(chan claimed, 1)}
 	w.request.Kinds = nil
@@ -126,7 +125,8 @@ func (h *hub) claim(ctx context.Context, r dibs.ClaimRequest, wait time.Duration
 	return nil, errors.Join(ctx.Err(), l.abandon(w))
 }
 
-// kindSet is a set of kinds. Clients that want the same kinds share one in memory, and it is compared like a number.
+// kindSet is a set of kinds. Clients that want the same kinds share one set in memory, and sets are compared like
+// numbers.
 type kindSet struct{ names unique.Handle[string] }
 
 var allKinds = setOf(nil)
@@ -137,7 +137,7 @@ func setOf(kinds []string) kindSet {
 	return kindSet{unique.Make(strings.Join(slices.Compact(sorted), "\x00"))}
 }
 
-// list is the kinds, in their order; nil: all kinds.
+// list returns the kinds, sorted; nil: all kinds.
 func (k kindSet) list() []string {
 	if k == allKinds {
 		return nil
@@ -146,7 +146,7 @@ func (k kindSet) list() []string {
 }
 
 // join puts a client at the end of its line. It listens for wakeups before the first claim, so
-// that none is missed between that and the wait.
+// that no wakeup is missed between the claim and the wait.
 func (h *hub) join(w *waiter, waits bool) *line {
 	l := h.lineOf(cmp.Or(w.request.Queue, dibs.DefaultQueue))
 	defer l.mu.Unlock()
@@ -177,8 +177,8 @@ func (h *hub) lineOf(queue string) *line {
 	}
 }
 
-// expire answers a client whose wait is over, unless a claim is under way for it or its first
-// claim is still to come.
+// expire answers a client whose wait is over. It does not while a claim for the client is
+// under way, or its first claim is still to come.
 func (l *line) expire(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,8 +188,8 @@ func (l *line) expire(w *waiter) {
 	}
 }
 
-// abandon takes a client out of its line that is gone, and gives back what was claimed for it. If
-// a claim is under way, that does so later.
+// abandon removes a client that is gone from its line, and gives back what was claimed for it. If
+// a claim is under way, that will do both.
 func (l *line) abandon(w *waiter) error {
 	l.mu.Lock()
 	w.gone = true
@@ -205,14 +205,14 @@ func (l *line) abandon(w *waiter) error {
 	}
 }
 
-// settle gives a client its answer, and takes it out of the line.
+// settle gives a client its answer, and removes it from the line.
 func (l *line) settle(w *waiter, a claimed) {
 	w.gone = true
 	w.answer <- a
 	l.remove(w)
 }
 
-// remove takes a client out of the line, and ends the line after the last one.
+// remove removes a client from the line, and ends the line after the last one.
 func (l *line) remove(w *waiter) {
 	if i := slices.Index(l.waiting, w); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
@@ -229,7 +229,7 @@ func (l *line) remove(w *waiter) {
 	delete(l.hub.lines, l.queue)
 }
 
-// serve begins claims for the first clients for which there may be jobs.
+// serve begins claims, in the order of the line, for clients for which there may be jobs.
 func (l *line) serve() {
 	for l.claims < maxClaims {
 		i := slices.IndexFunc(l.waiting, func(w *waiter) bool {
@@ -255,15 +255,15 @@ func (l *line) serve() {
 	}
 }
 
-// claimed hands the result of a claim to its client, or gives the jobs back if it is gone, and
-// goes on with the next client.
+// claimed hands the result of a claim to its client, or gives the jobs back if the client is
+// gone. Then it serves the next client.
 func (l *line) claimed(w *waiter, round int, a claimed) {
 	if l.note(w, round, a) {
 		l.hub.putBack(a.jobs)
 	}
 }
 
-// note hands the result of a claim to its client, and reports whether that is gone.
+// note hands the result of a claim to its client; gone is true if the client is gone.
 func (l *line) note(w *waiter, round int, a claimed) (gone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,11 +277,11 @@ func (l *line) note(w *waiter, round int, a claimed) (gone bool) {
 		delete(l.nothing, allKinds)
 		delete(l.nothing, w.kinds)
 	case a.err != nil:
-		l.nothing[allKinds] = l.round // once the database answers again, looking finds the jobs
-	case round == l.round: // else jobs may have come since the claim
+		l.nothing[allKinds] = l.round // try nothing more for now: once the database answers again, a look finds the jobs
+	case round == l.round: // if there was a wakeup since the claim began, new jobs may have come
 		l.nothing[w.kinds] = l.round
 	}
-	if !first && w.expired { // it has had an answer already: nothing
+	if !first && w.expired { // the client has waited in vain, which is an empty answer and no error
 		a.err = nil
 	}
 	switch gone = w.gone; {
@@ -295,8 +295,9 @@ func (l *line) note(w *waiter, round int, a claimed) (gone bool) {
 	return gone
 }
 
-// look asks about once a second which queues have due jobs, while clients wait. That call does what is due by
-// the clock too; while nobody waits, Sweep does it: jobs that were claimed here may run, and schedules tick.
+// look asks about once a second which queues have due jobs, while clients wait. That call also does what the
+// clock has made due. While no client waits, a sweep does that, since jobs that were claimed here may run,
+// and schedules have ticks.
 func (h *hub) look() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -319,7 +320,7 @@ func (h *hub) look() {
 	}
 }
 
-// lookOnce wakes the queues that have due jobs, and reports whether anybody waits.
+// lookOnce wakes the lines of queues that have due jobs, and reports whether any client waits.
 func (h *hub) lookOnce() bool {
 	h.mu.Lock()
 	names := slices.Collect(maps.Keys(h.lines))
@@ -341,7 +342,7 @@ func (h *hub) lookOnce() bool {
 	return len(names) > 0
 }
 
-// call makes a call to the database that no client waits for.
+// call makes a call to the database for which no client waits.
 func (h *hub) call(name string, f func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(h.closing, callTimeout)
 	defer cancel()
@@ -356,7 +357,7 @@ func (h *hub) call(name string, f func(context.Context) error) {
 	}
 }
 
-// late is how long the hub has tried in vain to do what is due by the clock; 0: it is on time.
+// late is how long the hub has failed to do what the clock has made due; 0: it is on time.
 func (h *hub) late() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

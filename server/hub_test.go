@@ -22,7 +22,7 @@ import (
 type watched struct {
 	dibs.Database
 	claims, looks, searches, sweeps atomic.Int64
-	claim                           func(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) // in place of the database's; nil: that
+	claim                           func(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) // called instead of the database's Claim, unless nil
 }
 
 func (w *watched) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
@@ -322,7 +322,7 @@ func TestCloseAnswersWaitingClientsAtOnce(t *testing.T) {
 	})
 }
 
-// While the database is unreachable a client that waits goes on waiting, and one that comes is told.
+// While the database is unreachable, a client that waits goes on waiting, and a new client gets an error.
 func TestWaitsOutlastADatabaseThatIsAway(t *testing.T) {
 	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {

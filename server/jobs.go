@@ -15,15 +15,15 @@ import (
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
-// shown makes jobs fit to be looked at: without the tokens of their leases, with which anybody
-// could finish them.
+// shown removes the tokens of leases from jobs that are only looked at: with a token, anybody
+// could finish the job.
 func shown(jobs ...*dibs.RawJob) {
 	for _, j := range jobs {
 		j.Token = dibs.Token{}
 	}
 }
 
-// jobOf is the job that the path names.
+// jobOf loads the job whose id is in the path.
 func (s *Server) jobOf(r *http.Request) (*dibs.RawJob, error) {
 	id, err := pathID(r)
 	if err != nil {
@@ -32,14 +32,14 @@ func (s *Server) jobOf(r *http.Request) (*dibs.RawJob, error) {
 	return s.job(r, id)
 }
 
-// job is a job that the caller may use.
+// job loads a job, if the caller may use its queue.
 func (s *Server) job(r *http.Request, id int64) (job *dibs.RawJob, err error) {
 	err = s.loads.show(r, 1, func() error {
 		if job, err = s.db.Get(r.Context(), id); err != nil {
 			return err
 		}
 		if s.mayUse(r, job.Queue) != nil {
-			return fmt.Errorf("job %d: %w", id, dibs.ErrNotFound) // as the store says it: the caller does not learn that there is one
+			return fmt.Errorf("job %d: %w", id, dibs.ErrNotFound) // the same error as for a job that does not exist, so that the caller does not learn that it does
 		}
 		return roomOf(r).set(memory([]*dibs.RawJob{job}))
 	})
@@ -59,11 +59,11 @@ func (s *Server) getJob(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, job)
 }
 
-// maxWait is how long one call waits at most. Much of what stands between clients and servers
-// gives up after a minute.
+// maxWait is how long one call may wait. Many programs between clients and servers end a
+// connection that is silent for a minute.
 const maxWait = time.Minute
 
-// waitTime is how long a caller wants to wait.
+// waitTime checks how long a caller wants to wait.
 func waitTime(field string, d time.Duration) (time.Duration, error) {
 	if d < 0 || d > maxWait {
 		return 0, &dibs.InvalidError{Field: field, Reason: fmt.Sprintf("must be 0 to %s, got %s", wire.FormatDuration(maxWait), wire.FormatDuration(d))}
@@ -92,7 +92,7 @@ func (s *Server) waitForJob(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !job.State.Final() && timeout > 0 {
 		id, queue := job.ID, job.Queue
-		job = nil // its payload is not held while the call waits
+		job = nil // free the payload while the call waits
 		if err := roomOf(r).set(0); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (s *Server) waitForJob(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, job)
 }
 
-// waitFor waits for a job's end, and returns the job as it is then.
+// waitFor waits for the end of a job, and returns the job as it is then, or at the end of the wait.
 func (s *Server) waitFor(r *http.Request, id int64, timeout time.Duration) (*dibs.RawJob, error) {
 	done, err := s.waitSeat(r)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Server) waitFor(r *http.Request, id int64, timeout time.Duration) (*dib
 	ended, err := s.db.Wait(ctx, id)
 	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
 		job, err := s.jobOf(r)
-		if errors.Is(err, dibs.ErrNotFound) { // it ended just now
+		if errors.Is(err, dibs.ErrNotFound) { // the job has ended just now, and was deleted
 			err = fmt.Errorf("%w: it has ended, and its queue does not keep it", err)
 		}
 		return job, err
@@ -127,7 +127,7 @@ func (s *Server) waitFor(r *http.Request, id int64, timeout time.Duration) (*dib
 	if err != nil {
 		return nil, err
 	}
-	job := *ended // others that wait for it may have the same
+	job := *ended // a copy: other waiters may have got the same job
 	shown(&job)
 	return &job, roomOf(r).set(memory([]*dibs.RawJob{&job}))
 }
@@ -144,7 +144,7 @@ func seconds(field, text string) (time.Duration, error) {
 	return 0, &dibs.InvalidError{Field: field, Reason: fmt.Sprintf("must be a number of seconds, or such as 90s, got %.40q", text)}
 }
 
-// moment is a parameter that is a time, or zero if it is not given.
+// moment reads a parameter that is a time; zero: it is not given.
 func moment(q map[string]string, name string) (t time.Time, err error) {
 	text, given := q[name]
 	if !given {
@@ -181,7 +181,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if _, given := q["limit"]; given && f.Limit == 0 {
 		return &dibs.InvalidError{Field: "limit", Reason: "must be 1 to 1000, got 0"}
 	}
-	if err := s.mayUse(r, f.Queue); err != nil { // not filtered: Page.Next would name jobs of other queues
+	if err := s.mayUse(r, f.Queue); err != nil { // refused, not filtered: Page.Next would name jobs of other queues
 		return err
 	}
 	page, err := s.page(r, f)
@@ -193,14 +193,14 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, page)
 }
 
-// page is a page of jobs, of fewer if they are large.
+// page loads a page of jobs. If the jobs are large, it has fewer than asked for.
 func (s *Server) page(r *http.Request, f dibs.Filter) (all dibs.Page, err error) {
 	most := cmp.Or(f.Limit, 100)
-	if most < 0 || most > 1000 { // the store says so
+	if most < 0 || most > 1000 { // the store refuses this
 		return s.db.List(r.Context(), f)
 	}
 	load := s.loads.show
-	if f.Payload != "" || f.Error != "" || f.Worker != "" { // no index helps
+	if f.Payload != "" || f.Error != "" || f.Worker != "" { // such a search uses no index
 		load = s.loads.search
 	}
 	for {
@@ -222,7 +222,7 @@ func (s *Server) page(r *http.Request, f dibs.Filter) (all dibs.Page, err error)
 	}
 }
 
-// visible leaves out what belongs to queues that the caller may not use.
+// visible leaves out elements whose queues the caller may not use.
 func visible[T any](s *Server, r *http.Request, all []T, queue func(T) string) []T {
 	list := make([]T, 0, len(all))
 	for _, one := range all {
@@ -233,8 +233,8 @@ func visible[T any](s *Server, r *http.Request, all []T, queue func(T) string) [
 	return list
 }
 
-// own leaves out jobs of queues that the caller may not use: they are passed over, as unknown ones are. Only for
-// a caller who may not use all queues it looks them up.
+// own leaves out jobs whose queues the caller may not use, like ids of jobs that do not exist. It looks up the
+// jobs only if there are such queues.
 func (s *Server) own(r *http.Request, ids []int64) ([]int64, error) {
 	if !s.limited(r) {
 		return ids, nil
@@ -242,7 +242,7 @@ func (s *Server) own(r *http.Request, ids []int64) ([]int64, error) {
 	return s.known(r, ids)
 }
 
-// known is those of some ids that are jobs of queues that the caller may use.
+// known returns those of the ids that are jobs in queues that the caller may use.
 func (s *Server) known(r *http.Request, ids []int64) ([]int64, error) {
 	var own []int64
 	for _, id := range ids {
@@ -266,22 +266,22 @@ type idsRequest struct {
 	IDs idList `json:"ids"`
 }
 
-// idsAnswer lists the jobs that were changed, and the ids that are no jobs. The others could not be
-// changed as they are.
+// idsAnswer lists the jobs that were changed, and ids of jobs that do not exist. Other jobs could
+// not be changed in their state.
 type idsAnswer struct {
 	IDs     []int64 `json:"ids"`
 	Unknown []int64 `json:"unknown"`
 }
 
-// unknown is those of the ids of a request that are no jobs. Only what the call has not changed is
-// looked up.
+// unknown returns the requested ids of jobs that do not exist. It looks up only those that the
+// call has not changed.
 func (s *Server) unknown(r *http.Request, asked idList, changed []int64) ([]int64, error) {
 	rest := without(idsOf(asked), changed)
 	known, err := s.known(r, rest)
 	return without(rest, known), err
 }
 
-// without is the ids that are not among others.
+// without returns the ids that are not among others.
 func without(ids, others []int64) []int64 {
 	in := make(map[int64]bool, len(others))
 	for _, id := range others {
@@ -290,7 +290,7 @@ func without(ids, others []int64) []int64 {
 	return slices.DeleteFunc(list(ids), func(id int64) bool { return in[id] })
 }
 
-// readIDs reads a request with ids of jobs, and returns those that the caller may change.
+// readIDs reads a request with ids of jobs, and returns those of jobs that the caller may change.
 func (s *Server) readIDs(r *http.Request, body any, list *idList) ([]int64, error) {
 	if err := readBody(r, body); err != nil {
 		return nil, err
@@ -306,10 +306,10 @@ func (s *Server) readIDs(r *http.Request, body any, list *idList) ([]int64, erro
 }
 
 type cancelAnswer struct {
-	Ended []int64 `json:"ended"` // jobs that waited: they are cancelled
-	Asked []int64 `json:"asked"` // running jobs: their workers learn of it when they extend
+	Ended []int64 `json:"ended"` // jobs that waited and are cancelled now
+	Asked []int64 `json:"asked"` // running jobs; a worker learns of it when it next extends the lease
 
-	Unknown []int64 `json:"unknown"` // no jobs; the others had ended before
+	Unknown []int64 `json:"unknown"` // ids of jobs that do not exist; jobs in no list had ended before
 }
 
 // cancel ends jobs that wait, and asks the workers of running ones to stop.
@@ -331,7 +331,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, cancelAnswer{list(ended), list(asked), unknown})
 }
 
-// list is never null in JSON.
+// list makes a nil list an empty one, so that it is not null in JSON.
 func list[T any](l []T) []T { return append([]T{}, l...) }
 
 // requeue puts jobs that have ended back to waiting.

@@ -41,7 +41,7 @@ type Limits struct {
 	// Queues is how many queues there may be in the database for a request to make another; default 10,000.
 	Queues int
 
-	// The rest is for HTTPServer only.
+	// The limits below hold only for an http.Server made by HTTPServer.
 
 	// Connections is how many are open at once; default 20,000.
 	Connections int
@@ -55,13 +55,13 @@ type Limits struct {
 }
 
 const (
-	slowest    = 16 << 10         // bytes a second at which the server's patience with a client stays the same
+	slowest    = 16 << 10         // a client that sends or reads this many bytes a second never uses up the server's patience
 	uncounted  = 64 << 10         // bytes of each body that Limits.Bodies does not count, and of each answer that Limits.Answers does not
-	headerTime = 10 * time.Second // for a request's header, and for the handshake of TLS
-	h2Streams  = 250              // requests at once of one connection of HTTP/2
+	headerTime = 10 * time.Second // time for a request's header, and for the TLS handshake
+	h2Streams  = 250              // most requests at once on one connection of HTTP/2
 
-	strangerPart = 4                // a quarter of Limits.Requests is served besides to those without a token
-	strangerTime = 10 * time.Second // how long the server waits at most for one of them to send a body, or to read
+	strangerPart = 4                // requests without a token have this part of Limits.Requests, in addition to it
+	strangerTime = 10 * time.Second // longest time that the server waits for a client without a token to send a body, or to read
 )
 
 func (l Limits) withDefaults() Limits {
@@ -82,22 +82,23 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-// orDefault is a limit as it was given. In place of none it is one that nothing meets, and to which something may be added.
+// orDefault returns the limit that was given, or standard if it is 0. A negative limit means none: it becomes one so
+// large that it is never reached, but small enough to be added to.
 func orDefault[T int | int64 | time.Duration](given, standard T) T {
 	if given < 0 {
-		for given = 1; given<<2 > given; given <<= 1 { // up to a quarter of what the type holds
+		for given = 1; given<<2 > given; given <<= 1 { // up to a quarter of the largest value of the type
 		}
 		return given
 	}
 	return cmp.Or(given, standard)
 }
 
-// earned is what is left of the server's patience with a client that has sent or read n bytes.
+// earned is how long the server goes on waiting for a client that has just sent or read n bytes.
 func earned(patience time.Duration, n int, most time.Duration) time.Duration {
 	return min(patience+time.Duration(n)*time.Second/slowest, most)
 }
 
-// gauge counts what is in use of something limited.
+// gauge counts how much of a limited resource is in use.
 type gauge struct {
 	used atomic.Int64
 }
@@ -113,16 +114,17 @@ func (g *gauge) take(n, limit int64) bool {
 
 func (g *gauge) give(n int64) { g.used.Add(-n) }
 
-// busy is the problem of a client that has met a limit which others use up.
+// busy is the problem of a client that is refused because others use up a limit.
 func busy(detail string) error {
 	return &problemError{kind: tooMany, detail: detail, header: http.Header{"Retry-After": {retryAfter}}}
 }
 
-// seats count requests: all, or those of one token.
+// seats counts requests in each of three ways: being served, waiting, streams. There is one for all requests, and one
+// for each token.
 type seats struct{ requests, waiting, streams gauge }
 
-// seat takes a seat among all, and one among those of the token, which may have half of them; own is nil if the
-// request has no share.
+// seat takes a seat for a request among all, and one of those of its token, which may have half of all; own is
+// nil if the token has no limit of its own.
 func seat(all, own *gauge, limit int, what string) (leave func(), err error) {
 	if !all.take(1, int64(limit)) {
 		return nil, busy("too many " + what)
@@ -139,9 +141,9 @@ func seat(all, own *gauge, limit int, what string) (leave func(), err error) {
 	}), nil
 }
 
-// admit counts a request among those that are served at once, until e.served is called, more than once perhaps. A token
-// may have half of all where there are several. Requests without a token have seats of their own, since anybody can send
-// any number of them: they take none from the others.
+// admit counts a request as being served, until e.served is called, which may be called more than once. If there are
+// several tokens, one may have half of all seats. Requests without a token have separate seats: anybody can send any
+// number of them, so they must not take those of others.
 func (s *Server) admit(e *entry, r *http.Request) (err error) {
 	if e.token = s.nameOf(r); s.Tokens != nil && e.token == "" {
 		e.answer.hurry(strangerTime)
@@ -159,7 +161,8 @@ func (s *Server) admit(e *entry, r *http.Request) (err error) {
 	return err
 }
 
-// nameOf is the name of a request's token, be it in the header or that of a session; empty: it has none that is known.
+// nameOf is the name of a request's token, which is in its header or belongs to its session; empty: it has no valid
+// token.
 func (s *Server) nameOf(r *http.Request) string {
 	if s.Tokens == nil {
 		return ""
@@ -172,19 +175,19 @@ func (s *Server) nameOf(r *http.Request) string {
 	return s.pages.Visitor(r)
 }
 
-// waitSeat counts a request among those that wait, in place of those that are served. Handlers call it
-// before they wait, and done after it; what they need of the body they have read.
+// waitSeat counts a request as waiting, no longer as being served. Handlers call it before they wait,
+// and call done afterwards. They must have read what they need of the body.
 func (s *Server) waitSeat(r *http.Request) (done func(), err error) {
 	releaseBody(r)
 	return s.move(r, func(of *seats) *gauge { return &of.waiting }, s.Limits.Waiting, "requests are waiting")
 }
 
-// streamSeat counts a request among the streams, in place of those that are served.
+// streamSeat counts a request as a stream, no longer as being served.
 func (s *Server) streamSeat(r *http.Request) (done func(), err error) {
 	return s.move(r, func(of *seats) *gauge { return &of.streams }, s.Limits.Streams, "streams are open")
 }
 
-// move takes a seat of another sort for a request that is being served.
+// move counts a request that is being served in another way.
 func (s *Server) move(r *http.Request, sort func(*seats) *gauge, limit int, what string) (done func(), err error) {
 	e := entryOf(r)
 	if done, err = s.seatOf(e, sort, limit, what); err == nil {
@@ -193,7 +196,7 @@ func (s *Server) move(r *http.Request, sort func(*seats) *gauge, limit int, what
 	return done, err
 }
 
-// seatOf takes a seat of a sort for a request, and one of its token's share if it has one.
+// seatOf takes a seat for a request, and one of its token's seats if the token has a limit of its own.
 func (s *Server) seatOf(e *entry, sort func(*seats) *gauge, limit int, what string) (leave func(), err error) {
 	var own *gauge
 	if e.own != nil {
@@ -202,7 +205,7 @@ func (s *Server) seatOf(e *entry, sort func(*seats) *gauge, limit int, what stri
 	return seat(sort(&s.seats), own, limit, what)
 }
 
-// overKey is the key, among the values of a connection's context, of whether there are too many connections.
+// overKey is the key under which a connection's context says whether there are too many connections.
 type overKey struct{}
 
 // HTTPServer returns an http.Server of this server that keeps all limits, also those that a handler alone
@@ -218,13 +221,13 @@ func (s *Server) HTTPServer() *http.Server {
 		IdleTimeout:       s.Limits.Idle,
 		MaxHeaderBytes:    s.Limits.Header,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: h2Streams},
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what clients do wrong: anyone could fill the log
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // mistakes of clients are logged as Debug: anyone could fill the log with them
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
 			return context.WithValue(ctx, overKey{}, open.Add(1) > limit)
 		},
 		ConnState: func(c net.Conn, state http.ConnState) {
 			switch {
-			case state == http.StateNew && open.Load() > limit+limit/10+10: // so many that even refusing each is too much
+			case state == http.StateNew && open.Load() > limit+limit/10+10: // close at once: there are so many that answering each would be too much
 				_ = c.Close()
 			case state == http.StateClosed || state == http.StateHijacked:
 				open.Add(-1)

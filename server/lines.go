@@ -9,25 +9,25 @@ import (
 	"io"
 )
 
-// inputLine is one line, or why it cannot be read: errLongLine is about this line alone.
+// inputLine is a line that was read, or the error of reading it. After errLongLine, later lines can still be read.
 type inputLine struct {
-	number int // from 1, blank lines counted too
+	number int // number of the line, from 1; blank lines count
 	text   []byte
 	err    error
 }
 
 var errLongLine = &problemError{kind: tooLarge, detail: fmt.Sprintf("the line is longer than %d bytes", maxLine)}
 
-// lineReader reads the lines of a stream that are not blank. It ends with the call also while it passes over what
-// it does not keep: a few packed kilobytes may be millions of blank lines, or one line that is far too long.
+// lineReader reads the lines of a stream that are not blank. It ends when the call ends, even while it skips: a
+// few packed kilobytes may hold millions of blank lines, or one line that is far too long.
 type lineReader struct {
 	in     *bufio.Reader
-	drop   func(n int)     // gives back the memory of bytes that are not kept
-	over   context.Context // ends with the call
-	number int             // of the last line that was read
+	drop   func(n int)     // gives back the memory of n bytes that are not kept
+	over   context.Context // ends when the call ends
+	number int             // number of the last line read
 }
 
-// next reads a line. Its error is io.EOF after the last one, and when the call is over.
+// next reads a line. The error is io.EOF after the last line, and also when the call has ended.
 func (l *lineReader) next() inputLine {
 	for {
 		if err := l.skipBlank(); err != nil {
@@ -38,11 +38,11 @@ func (l *lineReader) next() inputLine {
 		if err != nil || len(bytes.TrimSpace(text)) > 0 {
 			return inputLine{l.number, text, err}
 		}
-		l.drop(len(text)) // it has spaces that only Unicode knows, or more than the buffer holds
+		l.drop(len(text)) // a blank line that skipBlank has not skipped: longer than the buffer, or with Unicode's own spaces
 	}
 }
 
-// skipBlank passes over the blank lines that stand in the buffer, all at once.
+// skipBlank skips the blank lines that are in the buffer, all at once.
 func (l *lineReader) skipBlank() error {
 	for {
 		if l.over.Err() != nil {
@@ -53,19 +53,19 @@ func (l *lineReader) skipBlank() error {
 		} else if err != nil {
 			return unread(err)
 		}
-		part, _ := l.in.Peek(l.in.Buffered()) // as many as there are
+		part, _ := l.in.Peek(l.in.Buffered()) // never fails: the bytes are in the buffer
 		spaces := len(part) - len(bytes.TrimLeft(part, " \t\r\n"))
 		blank := bytes.LastIndexByte(part[:spaces], '\n') + 1
 		if blank == 0 {
 			return nil
 		}
 		l.number += bytes.Count(part[:blank], []byte{'\n'})
-		_, _ = l.in.Discard(blank) // as many as there are
+		_, _ = l.in.Discard(blank) // never fails: the bytes are in the buffer
 		l.drop(blank)
 	}
 }
 
-// read reads a line. It passes over one that is too long, and keeps nothing of it.
+// read reads a line. If the line is too long, it skips the rest of it and keeps nothing.
 func (l *lineReader) read() ([]byte, error) {
 	var line []byte
 	long := false

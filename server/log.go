@@ -14,15 +14,15 @@ import (
 // entryKey is the key of a request's log entry among the values of its context.
 type entryKey struct{}
 
-// entry is what the log says of a request.
+// entry holds what the log says about a request.
 type entry struct {
 	id     string
-	token  string // the name of the caller's token
-	err    error  // why the server has failed
+	token  string // name of the caller's token
+	err    error  // the server's error, if it failed
 	start  time.Time
-	own    *seats // the share of its token; nil: none
-	long   bool   // it may take as long as the client likes
-	served func() // takes it from those that are served at once
+	own    *seats // the seats of the request's token; nil: the token has no limit of its own
+	long   bool   // the request may take as long as the client likes
+	served func() // ends the count of the request as being served
 	answer *answer
 }
 
@@ -43,13 +43,13 @@ func instanceOf(r *http.Request) string {
 // requestHeader names a request, in the log and to the client.
 const (
 	requestHeader = "X-Request-Id"
-	requestURN    = "urn:dibs:request:" // before the name, in Problem.Instance
+	requestURN    = "urn:dibs:request:" // stands before the request's name in Problem.Instance
 )
 
-// saneID is what a client may name its request: it goes into the log, and into a URN.
+// saneID matches names that a client may give a request: the name is written into the log, and into a URN.
 var saneID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// requestID is the client's name of a request, or a new one.
+// requestID is the name that the client has given the request, or a new one.
 func requestID(r *http.Request) string {
 	if given := r.Header.Get(requestHeader); saneID.MatchString(given) {
 		return given
@@ -57,16 +57,16 @@ func requestID(r *http.Request) string {
 	return rand.Text()
 }
 
-// slow is when a request that does not wait for anything gets into the log as slow.
+// slow is how long a request that does not wait may take before it is logged as slow.
 const slow = 5 * time.Second
 
-// record writes the log's line of a request: always at the level Debug, but what failed is an Error, and what took
-// long a Warning. It holds no path, payload or header, which may be secret or anything else.
+// record writes the log's line about a request: with the level Debug, or Warn if the request took long, or Error
+// if the server has failed. The line has no path, payload or header: these may hold secrets, or any text.
 func (s *Server) record(e *entry, a *answer, r *http.Request) {
 	took := time.Since(e.start)
 	level, text := slog.LevelDebug, "request"
 	switch {
-	case e.err != nil && !errors.Is(r.Context().Err(), context.Canceled): // else the client is gone
+	case e.err != nil && !errors.Is(r.Context().Err(), context.Canceled): // after a cancelled context the client is gone, which is no failure
 		level, text = slog.LevelError, "request failed"
 	case took > slow && !e.long:
 		level, text = slog.LevelWarn, "slow request"
@@ -87,7 +87,7 @@ func (s *Server) record(e *entry, a *answer, r *http.Request) {
 	s.Log.LogAttrs(context.WithoutCancel(r.Context()), level, text, attrs...)
 }
 
-// recovered makes an answer of a handler's panic.
+// recovered answers a request whose handler has panicked.
 func (s *Server) recovered(a *answer, r *http.Request) {
 	p := recover()
 	if p == nil {
@@ -98,7 +98,7 @@ func (s *Server) recovered(a *answer, r *http.Request) {
 	}
 	s.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("route", r.Pattern), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	if a.status != 0 {
-		panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
+		panic(http.ErrAbortHandler) // break the connection off, so that the client does not take half an answer for a whole one
 	}
 	a.Header().Del("Content-Encoding")
 	s.fail(a, r, &problemError{kind: internal, detail: "the server's log tells more"})

@@ -16,7 +16,7 @@ import (
 	"github.com/dibs-queue/dibs/server"
 )
 
-// How a call keeps the queues apart that a token may use and may not use.
+// These say how a call keeps the queues that a token may use apart from the others.
 const (
 	refuses  = "refuses"   // a call that names a queue: 403, whether there is such a queue or not
 	hides    = "hides"     // a call that names a job or a schedule: 404, as if there were none

@@ -77,8 +77,8 @@ func (m *meanwhile) ChangeGroup(ctx context.Context, queue, group string, f func
 	})
 }
 
-// Whoever may use one queue does not reach a schedule of another queue that takes the name of
-// one of the own at the worst moment.
+// A caller who may use one queue does not reach a schedule of another queue, even if it takes
+// the name of one of the caller's schedules at the worst moment.
 func TestAScheduleThatTakesAnothersPlaceIsNotReached(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		m := &meanwhile{Database: db}
@@ -185,7 +185,7 @@ func TestPartsOfSettingsThatAreChangedAtOnceAreKept(t *testing.T) {
 	})
 }
 
-// What is confirmed is what the page showed: a value that another has set since is not overwritten.
+// A confirmed change starts from the value that the page showed: a value that another has set since is not overwritten.
 func TestAConfirmedSettingThatAnotherHasChangedIsRefused(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		m := &meanwhile{Database: db}
@@ -213,7 +213,7 @@ func TestAConfirmedSettingThatAnotherHasChangedIsRefused(t *testing.T) {
 			for _, f := range regexp.MustCompile(`type="hidden" name="([a-z_-]+)" value="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 				form = append(form, f[1], f[2])
 			}
-			for _, late := range []bool{false, true} { // before the confirmation comes, and while it is made
+			for _, late := range []bool{false, true} { // the other change comes before the confirmation, or while that is made
 				to(0)
 				if m.act = func() { to(2) }; !late {
 					m.now()

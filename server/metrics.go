@@ -2,8 +2,7 @@ package server
 
 import "net/http"
 
-// metrics serves what Options.Metrics has. It is about all queues, so a token for some of them does not
-// suffice.
+// metrics serves Options.Metrics. Its values are about all queues, so the token must be for all queues.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 	if s.Metrics == nil {
 		return &problemError{kind: unknownRoute, detail: "this server has no metrics"}

@@ -10,22 +10,22 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// newQueues refuses to make queues once there are Limits.Queues: each is a row that statistics and upkeep look at, and a
-// client that may enqueue into all queues makes one by each name that it thinks of.
+// newQueues refuses to make more queues than Limits.Queues: statistics and upkeep look at each of them, and a client
+// that may enqueue into all queues can make one with any name.
 type newQueues struct {
 	mu    sync.Mutex
-	known map[string]bool // queues that have been found, up to maxKnownQueues
-	n     int             // how many there were at counted, and those made here since then
-	at    time.Time       // when they were counted
+	known map[string]bool // queues that are known to exist, up to maxKnownQueues
+	n     int             // how many queues there were at the last count, and how many were made here since
+	at    time.Time       // when the queues were last counted
 }
 
 const (
 	maxKnownQueues = 10_000
-	countQueues    = 10 * time.Second // how long a count of the queues holds
-	recountQueues  = time.Second      // how long it holds where it would refuse a queue
+	countQueues    = 10 * time.Second // how long a count of the queues is used
+	recountQueues  = time.Second      // the same if by that count a queue must be refused
 )
 
-// mayMake refuses queues that there are not if the limit is reached.
+// mayMake refuses a call that would make queues beyond the limit.
 func (s *Server) mayMake(ctx context.Context, queues ...string) error {
 	unknown := s.made.unknown(queues)
 	if len(unknown) == 0 {
@@ -40,7 +40,7 @@ func (s *Server) mayMake(ctx context.Context, queues ...string) error {
 		return nil
 	}
 	room := false
-	for _, age := range []time.Duration{countQueues, recountQueues} { // some may have been deleted, or not been made in the end
+	for _, age := range []time.Duration{countQueues, recountQueues} { // count again before refusing: queues may have been deleted, or in the end not been made
 		if s.made.older(age) {
 			all, err := s.db.Queues(ctx)
 			if err != nil {
@@ -58,7 +58,7 @@ func (s *Server) mayMake(ctx context.Context, queues ...string) error {
 	return nil
 }
 
-// unknown are those of the queues of which nobody has found out whether they exist.
+// unknown returns those of the queues that are not known to exist.
 func (m *newQueues) unknown(queues []string) (names []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,7 +97,7 @@ func (m *newQueues) counted(n int) {
 	m.n, m.at = n, time.Now()
 }
 
-// add counts n queues that are made now, unless there would be more than most.
+// add counts n queues that are being made, unless there would be more than most.
 func (m *newQueues) add(n, most int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

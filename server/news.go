@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// listen has the queue's wakeups serve the line.
+// listen makes each wakeup of the queue serve the line.
 func (l *line) listen() {
 	wake, stop := l.hub.db.Wakeups(l.queue)
 	over := make(chan struct{})
@@ -28,7 +28,7 @@ func (l *line) listen() {
 	})
 }
 
-// wake serves the line, as there may be jobs.
+// wake serves the line after a wakeup, as there may be jobs.
 func (l *line) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -36,8 +36,8 @@ func (l *line) wake() {
 	l.serve()
 }
 
-// news begins a round: there may be jobs of all kinds. Where clients want many sets of kinds, a claim for
-// each would cost more the more of them wait; so the due jobs are looked at first.
+// news begins a round, in which there may be jobs of all kinds. If clients want many different sets of
+// kinds, a claim for each would cost too much, so the hub first asks of which kinds the due jobs are.
 func (l *line) news() {
 	l.round++
 	delete(l.nothing, allKinds)
@@ -52,8 +52,8 @@ func (l *line) news() {
 	}
 }
 
-// ask finds out for which clients there are jobs, until no wakeup has come meanwhile, and has them served. After
-// an error nothing more is known: the hub looks for due jobs again in a second.
+// ask finds out for which clients there are jobs, and serves them. If a wakeup came meanwhile, it asks again.
+// After an error it stops: the hub looks for due jobs again within a second.
 func (l *line) ask() {
 	for more := true; more; {
 		kinds, err := l.dueKinds()
@@ -86,11 +86,11 @@ func (l *line) heard(err error) (again bool) {
 	return again
 }
 
-// found serves the clients for which there may be jobs. It returns the sets of kinds of the others, those first
-// whose last claim is longest ago; sets that nobody waits for are forgotten.
+// found serves the clients for which there may be jobs. It returns the other sets of kinds for which clients
+// wait, those first whose last claim is longest ago.
 func (l *line) found(jobs func(kindSet) bool) (others []kindSet) {
 	sets := l.wanted()
-	for set := range sets { // without the lock: there may be many, of many kinds
+	for set := range sets { // without holding the lock, as there may be many sets of many kinds
 		sets[set] = jobs(set)
 	}
 	l.mu.Lock()
@@ -109,7 +109,7 @@ func (l *line) found(jobs func(kindSet) bool) (others []kindSet) {
 	})
 }
 
-// wanted are the sets of kinds that clients wait for and of which claims have found nothing.
+// wanted returns the sets of kinds for which clients wait and the last claim has found nothing.
 func (l *line) wanted() map[kindSet]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,9 +122,10 @@ func (l *line) wanted() map[kindSet]bool {
 	return sets
 }
 
-// search looks for the jobs that DueKinds has not seen, as it reads the first jobs of the queue only. It asks
-// whether there is one of any of these sets of kinds, and where there is, of each half of them. The clients of
-// the last few sets get a claim; so do some of those for which it has no more calls.
+// search looks for jobs that DueKinds has not seen, as that reads only the first jobs of the queue. It asks
+// whether there is a job for any of the sets; if there is, it asks the same for each half of them, and so on.
+// Clients of the few sets that are left get a claim. If it runs out of calls, some of the clients that are
+// left get one, too.
 func (l *line) search(sets []kindSet) error {
 	for calls, parts := 0, [][]kindSet{sets}; len(parts) > 0; calls++ {
 		if calls == maxSearch {
@@ -138,7 +139,7 @@ func (l *line) search(sets []kindSet) error {
 		switch half := len(some) / 2; {
 		case err != nil:
 			return err
-		case !due: // nor of their halves
+		case !due: // there is no job for either half
 		case len(some) <= fewKinds:
 			l.foundSets(some)
 		default:
@@ -148,7 +149,7 @@ func (l *line) search(sets []kindSet) error {
 	return nil
 }
 
-// dueOf reports whether a job may be due of one of these sets of kinds.
+// dueOf reports whether there may be a due job for one of the sets of kinds.
 func (l *line) dueOf(sets []kindSet) (bool, error) {
 	ctx, cancel := context.WithTimeout(l.hub.closing, callTimeout)
 	defer cancel()
@@ -170,8 +171,8 @@ func (l *line) foundSets(sets []kindSet) {
 	l.found(func(some kindSet) bool { return slices.Contains(sets, some) })
 }
 
-// calm spares clients their first claim that wait long enough, while it is known that there is
-// nothing for them.
+// calm spares new clients that will wait long enough their first claim, if it is known that
+// there are no jobs for them.
 func (l *line) calm(clients ...*waiter) {
 	if l.failed || len(l.nothing) == 0 {
 		return
@@ -183,5 +184,5 @@ func (l *line) calm(clients ...*waiter) {
 	}
 }
 
-// empty reports whether it is known that there is nothing for a client.
+// empty reports whether it is known that there are no jobs for a client.
 func (l *line) empty(w *waiter) bool { return l.nothing[allKinds] > 0 || l.nothing[w.kinds] > 0 }

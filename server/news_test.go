@@ -131,7 +131,7 @@ func TestClientsOfKindsThatMayBeDueTakeTurns(t *testing.T) {
 		looks, calls := w.looks.Load(), w.claims.Load()+w.searches.Load()
 		enqueue(t, db, dibs.NewJob{Kind: fmt.Sprintf("k%d", clients-1)})
 		until(t, "three looks", func() bool { return w.looks.Load() >= looks+3 })
-		rounds := w.looks.Load() - looks + 3 // with the wakeup, the one that is under way, and the one before whose calls are not over
+		rounds := w.looks.Load() - looks + 3 // one more for the wakeup, one for the look under way, and one for the look before it, whose calls may not be over
 		if n := w.claims.Load() + w.searches.Load() - calls; n > rounds*(server.MaxSearch+4*server.FewKinds) {
 			t.Errorf("%d calls in %d rounds", n, rounds)
 		}

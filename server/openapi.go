@@ -19,7 +19,7 @@ var description []byte
 var descriptionJSON = sync.OnceValue(func() []byte {
 	var all any
 	if err := yaml.Unmarshal(description, &all); err != nil {
-		panic(err) // a test reads it
+		panic(err) // cannot happen: a test reads the description
 	}
 	text, err := json.Marshal(all)
 	if err != nil {

@@ -40,8 +40,8 @@ func (s *Server) showPages() {
 	}
 }
 
-// visit puts the limits on the form that a request for a page sends, and counts one that stays among those that wait. Its
-// caller calls leave after the handler.
+// visit limits the form that a request for a page sends. A request that stays open counts as waiting. Its caller calls
+// leave after the handler.
 func (s *Server) visit(rt page.Route, w http.ResponseWriter, r *http.Request) (leave func(), err error) {
 	if !rt.Stays {
 		return s.openBody(route{}, w, r)
@@ -63,7 +63,7 @@ func (s *Server) visit(rt page.Route, w http.ResponseWriter, r *http.Request) (l
 	}, nil
 }
 
-// shownProblem makes the page show a problem that the server itself has found.
+// shownProblem turns a problem that the server has found into one that the page shows.
 func shownProblem(err error) error {
 	if own := (*problemError)(nil); errors.As(err, &own) {
 		return page.Refuse(own.status, own.detail)
@@ -71,12 +71,12 @@ func shownProblem(err error) error {
 	return err
 }
 
-// takesPages reports whether the client is a browser that shows what it gets.
+// takesPages reports whether the client is a browser that asks for a page.
 func takesPages(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/v1/") && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// holder looks up who holds a token that may look at anything.
+// holder looks up the holder of a token that may look at anything at all.
 func (s *Server) holder(token string) func() (page.Viewer, bool) {
 	if s.Tokens.find(token) == nil {
 		return nil
@@ -85,7 +85,7 @@ func (s *Server) holder(token string) func() (page.Viewer, bool) {
 	look := func() (page.Viewer, bool) {
 		list := *s.Tokens.list.Load()
 		i := slices.IndexFunc(list, func(g *grant) bool { return g.hash == hash })
-		if i < 0 { // it was taken away
+		if i < 0 { // the token was taken away
 			return page.Viewer{}, false
 		}
 		reads, some := list[i].uses(ScopeRead)
@@ -98,7 +98,8 @@ func (s *Server) holder(token string) func() (page.Viewer, bool) {
 	return look
 }
 
-// uses reports for which queues a grant has a scope, and whether for any. The empty name stands for all queues at once.
+// uses returns a function that reports for which queues a grant has a scope; some: there are any. The empty name stands
+// for all queues at once.
 func (g *grant) uses(scope Scope) (uses func(queue string) bool, some bool) {
 	names, has := g.queuesOf(scope)
 	return func(queue string) bool {
@@ -106,7 +107,8 @@ func (g *grant) uses(scope Scope) (uses func(queue string) bool, some bool) {
 	}, has
 }
 
-// isVisit reports whether a browser opens a page, as by a link: the page that has the link does not get to see it.
+// isVisit reports whether a browser opens a page, for example by a link. The page that has the link cannot read the
+// answer.
 func isVisit(r *http.Request) bool {
 	return r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/v1/") &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"

@@ -34,8 +34,8 @@ func send(t testing.TB, token, method, url, body string) int {
 	return a.StatusCode
 }
 
-// Whatever somebody changes, by the pages or by the API, is noted with who did it, once. What workers and those who
-// enqueue do is not, nor what was refused.
+// Each change that somebody makes, by the pages or by the API, is noted once, with who made it. Calls of workers
+// and enqueuers are not noted, nor are refused changes.
 func TestChangesAreNoted(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		tokens, secrets, _ := someTokens(t, map[string]string{"boss": "admin", "robot": "admin", "reader": "read", "mailer": "admin:mail"})
@@ -59,7 +59,7 @@ func TestChangesAreNoted(t *testing.T) {
 		api("POST", "/v1/jobs/edit", fmt.Sprintf(`{"ids": [%d], "priority": 3}`, ids[1]), fmt.Sprintf("edit 1 job %d: priority 3", ids[1]))
 		api("POST", "/v1/jobs/cancel", fmt.Sprintf(`{"ids": [%d, %d]}`, ids[1], ids[2]), fmt.Sprintf("cancel 2 jobs %d, %d", ids[1], ids[2]))
 		api("POST", "/v1/jobs/requeue", fmt.Sprintf(`{"ids": [%d]}`, ids[2]), fmt.Sprintf("requeue 1 job %d", ids[2]))
-		api("POST", "/v1/jobs/requeue", fmt.Sprintf(`{"ids": [%d]}`, ids[2]), "") // it waits already
+		api("POST", "/v1/jobs/requeue", fmt.Sprintf(`{"ids": [%d]}`, ids[2]), "") // the job waits already
 		api("POST", "/v1/jobs/prune", `{"queue": "mail", "state": "cancelled", "older_than": 0}`, "prune 1 cancelled jobs of queue mail")
 		api("PATCH", "/v1/queues/mail", `{"concurrency": 4}`, "change 1 queue mail: concurrency 4")
 		api("PATCH", "/v1/queues/mail/groups/g", `{"limit": 2}`, "change 1 group g of queue mail: limit 2")

@@ -72,8 +72,8 @@ func TestJobsAreFilteredByTheAddress(t *testing.T) {
 			"state=dead&since=" + strings.ReplaceAll(tomorrow, " ", "+"): nil,
 			"key=daily+%26":            {fmt.Sprint(held[0])},
 			"key=daily":                nil,
-			"state=dead&key=daily+%26": {fmt.Sprint(held[0])}, // whatever its state
-			"since=1h":                 id(3),                 // jobs that have not ended: it does not matter
+			"state=dead&key=daily+%26": {fmt.Sprint(held[0])}, // a key selects the job that holds it, whatever its state
+			"since=1h":                 id(3),                 // the filter does not apply to jobs that have not ended
 		} {
 			page := b.sees("/queues/mail?"+query, "<h1>mail")
 			if got := rows(page); !slices.Equal(got, want) {
@@ -204,7 +204,7 @@ func TestNamesOfDotsHaveAddresses(t *testing.T) {
 	}
 }
 
-// Who follows a wrong link in a browser sees a page; programs get a problem.
+// A browser that follows a wrong link shows a page; programs get a problem.
 func TestAWrongAddressInABrowserShowsAPage(t *testing.T) {
 	t.Parallel()
 	db := onSQLite(t)

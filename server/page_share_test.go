@@ -103,8 +103,8 @@ func (c *recounted) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	return all, err
 }
 
-// Who asks for the statistics while others do gets one answer with them, but none that was read before: it says what
-// the same client has enqueued.
+// Calls for the statistics at the same time share one answer. None gets an answer that was read before the call, so
+// the answer shows what the same client has enqueued.
 func TestStatsAreReadOnceForAllWhoAskMeanwhile(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()
@@ -137,7 +137,7 @@ func TestStatsAreReadOnceForAllWhoAskMeanwhile(t *testing.T) {
 	}
 }
 
-// What the browsers of one token load counts for the token, as its other requests do.
+// Requests by browsers that use one token count for that token, like its other requests.
 func TestBrowsersOfOneTokenLeavePlacesForOthers(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()
@@ -168,7 +168,7 @@ func TestBrowsersOfOneTokenLeavePlacesForOthers(t *testing.T) {
 		}
 		t.Cleanup(func() { a.Body.Close() })
 		text := ""
-		if a.StatusCode != 200 { // else it may be a stream
+		if a.StatusCode != 200 { // with the status 200 the body may be a stream without end
 			b, _ := io.ReadAll(a.Body)
 			text = string(b)
 		}

@@ -17,10 +17,10 @@ import (
 
 // Problem is the body of every answer that is an error: problem details as in RFC 9457.
 type Problem struct {
-	Type   string `json:"type"`             // says what kind of problem it is; a page describes it
-	Title  string `json:"title"`            // the same in words
-	Status int    `json:"status"`           // of the answer, or of this part of it
-	Detail string `json:"detail,omitempty"` // what it was this time
+	Type   string `json:"type"`             // URL of the page that describes this kind of problem
+	Title  string `json:"title"`            // the kind of problem in words
+	Status int    `json:"status"`           // status of the answer, or of this part of the answer
+	Detail string `json:"detail,omitempty"` // what was wrong this time
 	Field  string `json:"field,omitempty"`  // the part of the input that is wrong, such as "jobs[3].priority"
 	Reason string `json:"reason,omitempty"` // the rule that Field breaks
 	// Instance names the request, as its header X-Request-Id and the server's log do.
@@ -32,7 +32,7 @@ const problemTypes = "https://github.com/dibs-queue/dibs/blob/main/docs/howto/ht
 
 // kind is one kind of problem.
 type kind struct {
-	name   string // the last part of Problem.Type
+	name   string // last part of Problem.Type
 	status int
 	title  string
 }
@@ -61,7 +61,7 @@ var (
 	clientTimeout = kind{"timeout", http.StatusRequestTimeout, "The request took too long"}
 )
 
-// problemError is a problem that a handler or what runs before it finds by itself.
+// problemError is a problem that the server itself has found, in a handler or before it.
 type problemError struct {
 	kind
 	detail string
@@ -74,8 +74,9 @@ func (e *problemError) Error() string { return e.name + ": " + e.detail }
 // retryAfter is how many seconds a client should wait while the database is unreachable.
 const retryAfter = "1"
 
-// problemOf turns an error into what is told of it, and the headers that belong to it. The texts
-// of unexpected errors are for the log only: they may tell of the server's inside.
+// problemOf turns an error into the problem that the client is shown, and the headers of the
+// answer. The text of an unexpected error goes only into the log, as it may tell about the
+// inside of the server.
 func problemOf(err error) (Problem, http.Header) {
 	var own *problemError
 	var rule *dibs.InvalidError
@@ -122,7 +123,7 @@ func (k kind) problem(detail string) Problem {
 	return Problem{Type: problemTypes + k.name, Title: k.title, Status: k.status, Detail: detail}
 }
 
-// fail answers with the problem that an error is.
+// fail answers with the problem for an error.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, header := problemOf(err)
 	p.Instance = instanceOf(r)
@@ -140,7 +141,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	_ = replyProblem(w, p.Status, p)
 }
 
-// log tells the operator what the client is not told.
+// log tells the operator about an error whose text the client does not get.
 func (s *Server) log(call string, err error) {
 	s.Log.LogAttrs(context.Background(), slog.LevelError, "request failed", slog.String("call", call), slog.String("error", err.Error()))
 }
@@ -150,13 +151,13 @@ func replyProblem(w http.ResponseWriter, status int, body any) error {
 	return write(w, "application/problem+json", status, body)
 }
 
-// reply answers with a value in JSON.
+// reply answers with a value as JSON.
 func reply(w http.ResponseWriter, status int, body any) error {
 	return write(w, "application/json", status, body)
 }
 
-// write ignores that a client cannot be written to: it is gone. Only an answer that the client can ask for again
-// is refused where there is no memory for it.
+// write sends an answer. It ignores errors of sending: the client is gone. If there is no memory for the answer,
+// it refuses only one that the client can ask for again.
 func write(w http.ResponseWriter, media string, status int, body any) error {
 	text := encoded(body)
 	if a, ours := w.(*answer); ours && a.reads && status < http.StatusBadRequest {
@@ -172,13 +173,13 @@ func write(w http.ResponseWriter, media string, status int, body any) error {
 	return nil
 }
 
-// encoded is a value as one line of JSON.
+// encoded is a value as one line of JSON, with the end of the line.
 func encoded(body any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(body); err != nil {
-		panic(err) // what is answered can be encoded: checks.Legible sees to the payloads
+		panic(err) // cannot happen: checks.Legible makes payloads that encode
 	}
 	return b.Bytes()
 }

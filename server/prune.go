@@ -20,8 +20,8 @@ type pruneRequest struct {
 
 type pruneAnswer struct {
 	Pruned  int     `json:"pruned"`
-	IDs     []int64 `json:"ids,omitzero"`     // Only with ids: those that were deleted.
-	Unknown []int64 `json:"unknown,omitzero"` // Only with ids: no jobs.
+	IDs     []int64 `json:"ids,omitzero"`     // If ids were given: the jobs that were deleted.
+	Unknown []int64 `json:"unknown,omitzero"` // If ids were given: those of jobs that do not exist.
 }
 
 // prune deletes jobs that have ended, by their ids or by their age.

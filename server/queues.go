@@ -40,7 +40,8 @@ func (s *Server) listQueues(w http.ResponseWriter, r *http.Request) error {
 // maxQueuesOnPage is how many queues one answer lists.
 const maxQueuesOnPage = 1000
 
-// queuesOnPage is the page of a list, sorted by queue, that a request asks for, and the name after which the next begins.
+// queuesOnPage returns the part of a list, sorted by queue, that a request asks for, and the name after which the next
+// page begins.
 func queuesOnPage[T any](r *http.Request, all []T, name func(T) string) (part []T, next string, err error) {
 	q, err := query(r, "queue", "limit", "after")
 	if err != nil {
@@ -68,7 +69,7 @@ func queuesOnPage[T any](r *http.Request, all []T, name func(T) string) (part []
 	return part, "", nil
 }
 
-// queueOf finds the queue that the path names.
+// queueOf finds the queue whose name is in the path.
 func (s *Server) queueOf(r *http.Request) (dibs.Queue, error) {
 	name := r.PathValue("queue")
 	if err := s.mayUse(r, name); err != nil {
@@ -93,27 +94,28 @@ func (s *Server) getQueue(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, wire.QueueOf(q))
 }
 
-// queueChange is a dibs.QueueChange as a request gives it.
+// queueChange is a dibs.QueueChange as a request sends it.
 type queueChange struct {
 	Paused        *bool           `json:"paused"`
 	Concurrency   *int            `json:"concurrency"`
-	Rate          json.RawMessage `json:"rate"` // a part of a wire.Rate
+	Rate          json.RawMessage `json:"rate"` // some fields of a wire.Rate
 	GroupLimit    *int            `json:"group_limit"`
-	GroupRate     json.RawMessage `json:"group_rate"` // a part of a wire.Rate
+	GroupRate     json.RawMessage `json:"group_rate"` // some fields of a wire.Rate
 	Strict        *bool           `json:"strict"`
 	Order         *dibs.Order     `json:"order"`
 	Lease         *wire.Seconds   `json:"lease"`
 	JobTimeout    *wire.Seconds   `json:"job_timeout"`
 	MaxAttempts   *int            `json:"max_attempts"`
-	Backoff       json.RawMessage `json:"backoff"` // a part of a wire.Backoff
+	Backoff       json.RawMessage `json:"backoff"` // some fields of a wire.Backoff
 	KeepCompleted *wire.Seconds   `json:"keep_completed"`
 	KeepDead      *wire.Seconds   `json:"keep_dead"`
 	KeepCancelled *wire.Seconds   `json:"keep_cancelled"`
 	PayloadLimit  *int            `json:"payload_limit"`
 }
 
-// changeQueue changes the settings that the body names, and shows all. It makes a queue that
-// does not exist only if the request says so: a misspelt name would make one that nobody works.
+// changeQueue changes the settings that the body names, and shows all settings. It makes a
+// queue that does not exist only if the request says so: otherwise a misspelt name would make a
+// queue that no worker serves.
 func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
 	create, err := yesNo(r, "create")
 	if err != nil {
@@ -172,8 +174,8 @@ func (s *Server) deleteQueue(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// changeRate changes the parts of a rate that the request says; what it leaves out stays, but
-// with n the whole rate goes.
+// changeRate changes the parts of a rate that the request names; the others stay. If n is 0,
+// the whole rate is removed.
 func changeRate(field string, raw json.RawMessage, rate *dibs.Rate) error {
 	if raw == nil {
 		return nil
@@ -184,7 +186,7 @@ func changeRate(field string, raw json.RawMessage, rate *dibs.Rate) error {
 	}
 	if n.N == 0 {
 		n = wire.Rate{}
-		if err := readObject(field, raw, &n); err != nil { // what else it says is refused with the rest
+		if err := readObject(field, raw, &n); err != nil { // read again without the old parts, so that a part beside n = 0 is refused
 			return err
 		}
 	}
@@ -192,7 +194,7 @@ func changeRate(field string, raw json.RawMessage, rate *dibs.Rate) error {
 	return nil
 }
 
-// changeBackoff changes the parts of a backoff that the request says; what it leaves out stays.
+// changeBackoff changes the parts of a backoff that the request names; the others stay.
 func changeBackoff(raw json.RawMessage, backoff *dibs.Backoff) error {
 	if raw == nil {
 		return nil
@@ -226,13 +228,13 @@ func (s *Server) listGroups(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, groupsAnswer{wire.GroupsOf(groups)})
 }
 
-// groupChange is a dibs.GroupChange as a request gives it.
+// groupChange is a dibs.GroupChange as a request sends it.
 type groupChange struct {
 	Limit *int            `json:"limit"`
-	Rate  json.RawMessage `json:"rate"` // a part of a wire.Rate
+	Rate  json.RawMessage `json:"rate"` // some fields of a wire.Rate
 }
 
-// changeGroup changes the settings of one group that the body names, and shows all.
+// changeGroup changes the settings of one group that the body names, and shows all settings.
 func (s *Server) changeGroup(w http.ResponseWriter, r *http.Request) error {
 	var b groupChange
 	if err := readChange(r, &b); err != nil {
@@ -278,7 +280,7 @@ type statsAnswer struct {
 	Next  string       `json:"next,omitempty"`
 }
 
-// stats counts every queue, once for all who ask meanwhile, and shows them in pages.
+// stats shows the statistics of the queues, in pages. Calls at the same time share one count.
 func (s *Server) stats(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.counts.ask(func() ([]dibs.QueueStats, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Limits.AnswerTime)
@@ -304,8 +306,8 @@ type workersAnswer struct {
 	Workers []dibs.WorkerInfo `json:"workers"`
 }
 
-// workers shows the register of workers: to a caller who may not use all queues, those that
-// serve one of the caller's, without their other queues.
+// workers shows the register of workers. A caller who may not use all queues sees only
+// workers that serve one of the caller's, without their other queues.
 func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.db.Workers(r.Context())
 	if err != nil {

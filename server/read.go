@@ -16,26 +16,26 @@ import (
 // streamType is the media type of jobs that are enqueued as they come, one a line.
 const streamType = "application/x-ndjson"
 
-// body is a request's body, read within the limits.
+// body is the body of a request, read within the limits.
 type body struct {
 	server  *Server
 	control *http.ResponseController
 	from    io.ReadCloser // what the client sends
-	gzip    *gzip.Reader  // unpacks from; nil: not begun
+	gzip    *gzip.Reader  // unpacks from; nil: unpacking has not begun
 	packed  bool
 	stream  bool
 	http2   bool
 
 	mu       sync.Mutex
-	cut      bool          // nothing more is read
-	ended    bool          // all has been read
-	patience time.Duration // how long the server still waits for the client
-	most     time.Duration // how long it can come to wait
-	read     int64         // bytes since the last release that were not dropped, unpacked
-	held     int64         // bytes that Limits.Bodies counts
+	cut      bool          // nothing more may be read
+	ended    bool          // the body was read to its end
+	patience time.Duration // how long the server still waits for the client to send
+	most     time.Duration // patience never grows beyond this
+	read     int64         // unpacked bytes read since the last release, without those that were dropped
+	held     int64         // bytes of it that Limits.Bodies counts
 }
 
-// openBody puts the limits on the request's body. Its caller calls done when it no longer needs what it has read.
+// openBody limits what is read of a request's body. Its caller calls done once it no longer needs what was read.
 func (s *Server) openBody(rt route, w http.ResponseWriter, r *http.Request) (done func(), err error) {
 	if r.ContentLength == 0 {
 		return func() {}, nil
@@ -55,7 +55,7 @@ func (s *Server) openBody(rt route, w http.ResponseWriter, r *http.Request) (don
 	case "", "identity":
 	case "gzip":
 		b.packed = true
-		r.ContentLength = -1 // nobody knows that of what it unpacks to
+		r.ContentLength = -1 // the unpacked length is not known
 	default:
 		return nil, &problemError{kind: wrongMedia, detail: "the body may be packed with gzip only", header: http.Header{"Accept-Encoding": {"gzip"}}}
 	}
@@ -83,7 +83,7 @@ func (b *body) Read(p []byte) (n int, err error) {
 	if b.stream && bytes.IndexByte(p[:n], '\n') >= 0 {
 		b.patience = b.server.Limits.StreamTime
 	}
-	if b.read += int64(n); b.read > b.server.Limits.Body && !b.stream { // a stream's reader limits each line
+	if b.read += int64(n); b.read > b.server.Limits.Body && !b.stream { // of a stream, only the length of each line is limited, by its reader
 		return 0, b.refused(&http.MaxBytesError{Limit: b.server.Limits.Body})
 	}
 	if more := b.read - uncounted - b.held; more > 0 {
@@ -95,20 +95,20 @@ func (b *body) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// refused has the http.Server wait only so long for the rest of a body that is refused: it reads on for a while
-// before it answers.
+// refused makes the http.Server wait only a short time for the rest of a refused body, which it reads before it
+// answers.
 func (b *body) refused(err error) error {
 	_ = b.control.SetReadDeadline(time.Now().Add(refusalTime))
 	return err
 }
 
-// receiver is what the client sends, as it comes.
+// receiver reads what the client sends, before it is unpacked.
 type receiver struct{ *body }
 
 func (r receiver) Read(p []byte) (int, error) { return r.receive(p) }
 
-// receive reads what the client sends, and ends the wait for one that sends too little. Only the time in
-// which the server waits counts.
+// receive reads what the client sends, and gives up on a client that sends too little. Only the time for
+// which the server has waited counts.
 func (b *body) receive(p []byte) (int, error) {
 	begin := time.Now()
 	if !b.await(begin) {
@@ -122,7 +122,7 @@ func (b *body) receive(p []byte) (int, error) {
 	if !b.stream {
 		b.patience = earned(b.patience, n, b.most)
 	}
-	if b.http2 { // there a deadline ends the body also while nobody reads
+	if b.http2 { // on HTTP/2 a deadline would end the body even while nobody reads it
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -131,17 +131,17 @@ func (b *body) receive(p []byte) (int, error) {
 	return n, err
 }
 
-// await sets the deadline of a read, unless nothing more is to be read.
+// await sets the deadline of a read. It returns false if nothing more may be read.
 func (b *body) await(begin time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.cut {
-		_ = b.control.SetReadDeadline(begin.Add(b.patience)) // where none can be set, the connection has its own
+		_ = b.control.SetReadDeadline(begin.Add(b.patience)) // an error is ignored: the connection has a deadline of its own
 	}
 	return !b.cut
 }
 
-// release gives back the memory of what has been read so far: the reader no longer needs it.
+// release gives back the memory of all that was read so far, as the reader no longer needs it.
 func (b *body) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -149,22 +149,22 @@ func (b *body) release() {
 	b.read, b.held = 0, 0
 }
 
-// drop gives back the memory of n bytes that were read last: the reader does not keep them.
+// drop gives back the memory of the last n bytes that were read, as the reader does not keep them.
 func (b *body) drop(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.read = max(0, b.read-int64(n)) // what came before a release is not counted any more
+	b.read = max(0, b.read-int64(n)) // bytes read before a release are no longer counted
 	if less := b.held - max(0, b.read-uncounted); less > 0 {
 		b.server.bodies.give(less)
 		b.held -= less
 	}
 }
 
-// stop ends a read under way, and all later ones.
+// stop ends a read that is under way, and all later ones.
 func (b *body) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.cut = true; !b.ended { // a deadline after the end would break the connection for its next request
+	if b.cut = true; !b.ended { // after the end of the body, a deadline would break the connection for its next request
 		_ = b.control.SetReadDeadline(time.Now())
 	}
 }
@@ -172,14 +172,14 @@ func (b *body) stop() {
 // Close leaves the rest of the body to the http.Server.
 func (b *body) Close() error { return b.from.Close() }
 
-// releaseBody gives back the memory of what has been read so far of a request's body.
+// releaseBody gives back the memory of what was read so far of a request's body.
 func releaseBody(r *http.Request) {
 	if b, ok := r.Body.(*body); ok {
 		b.release()
 	}
 }
 
-// dropBody gives back the memory of the last n bytes of a request's body that were read, and are not kept.
+// dropBody gives back the memory of the last n bytes that were read of a request's body and are not kept.
 func dropBody(r *http.Request, n int) {
 	if b, ok := r.Body.(*body); ok {
 		b.drop(n)

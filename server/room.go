@@ -11,45 +11,45 @@ import (
 )
 
 const (
-	// maxClaimed and maxShown are how many jobs are loaded from the database at one moment, for all claims and for
-	// all that is only looked at: until they have come, nobody knows how large they are, and Limits.Answers cannot
+	// maxClaimed and maxShown are how many jobs may be loading from the database at one moment, by all claims, and
+	// by all calls that only look. Until the jobs have come, nobody knows their sizes, and Limits.Answers cannot
 	// count them.
 	maxClaimed = 160
 	maxShown   = maxShowing * firstLoad
-	// maxShowing is how many calls for what is only looked at are under way at once, so that they leave most
-	// connections of the pool to workers, however many people read long lists.
+	// maxShowing is how many calls that only look may be under way at once. So workers have most connections
+	// of the pool, however many people read long lists.
 	maxShowing = 3
-	// One token has at most tokenShowing of these calls, and one that searches all jobs for a text, so that others find
-	// a place at once.
+	// One token may have tokenShowing of these calls, and one that searches all jobs for a text, so that others find a
+	// place at once.
 	tokenShowing = 2
-	// A request loads firstLoad jobs before it knows how large they are, and then at most maxLoad at once, since
-	// those that follow may be larger.
+	// A request first loads firstLoad jobs. When it knows how large these are, it loads at most maxLoad at once,
+	// since the next ones may be larger.
 	firstLoad = 32
 	maxLoad   = tokenShowing * firstLoad
-	// answerBytes is after how many bytes an answer takes no more jobs.
+	// answerBytes is the size at which an answer takes no more jobs.
 	answerBytes = 4 << 20
-	jobBytes    = 1 << 10 // of a job besides its texts, roughly
+	jobBytes    = 1 << 10 // roughly, the size of a job without its texts
 )
 
-// room is the memory that the answer to one request takes of Limits.Answers.
+// room is the memory that one answer takes of Limits.Answers.
 type room struct {
-	all   *gauge // what all answers take
+	all   *gauge // the memory that all answers take
 	limit int64
 
 	mu   sync.Mutex
-	held int64 // bytes counted in all
+	held int64 // bytes counted for this answer
 	over bool  // the request has ended
 }
 
-// roomOf is the room of a request's answer.
+// roomOf returns the room of a request's answer.
 func roomOf(r *http.Request) *room { return &entryOf(r).answer.room }
 
-// set counts n bytes for the answer, in place of those that were counted before. It refuses more than there is
-// memory for, unless no other answer takes any: else a job that is larger than the limit could never be read.
+// set counts n bytes for the answer, instead of those counted before. It fails if there is not enough memory,
+// unless no other answer takes any: otherwise a job larger than the limit could never be read.
 func (m *room) set(n int) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.over { // a claim that was under way for a client that is gone
+	if m.over { // a claim goes on after its client is gone, and counts nothing
 		n = 0
 	}
 	want := max(0, int64(n)-uncounted)
@@ -70,7 +70,7 @@ func (m *room) free() error {
 	return nil
 }
 
-// end gives the memory back, and counts nothing any more.
+// end gives the memory back. Later calls of set count nothing.
 func (m *room) end() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,18 +80,18 @@ func (m *room) end() {
 
 var errNoRoom = busy("the answers to other requests take up the memory for them")
 
-// loads are the jobs that are being loaded from the database.
+// loads limits how many jobs are loading from the database at one moment.
 type loads struct {
 	claimed  *semaphore.Weighted
 	shown    *turns
-	searches *turns // those of the shown that search all jobs for a text
+	searches *turns // limits the shown calls that search all jobs for a text
 }
 
 func newLoads() loads {
 	return loads{semaphore.NewWeighted(maxClaimed), newTurns(maxShown, maxLoad), newTurns(maxShowing-1, 1)}
 }
 
-// claim runs a call of the database that claims up to n jobs. The call counts them before it returns.
+// claim runs a call of the database that claims up to n jobs. The call counts the jobs' memory before it returns.
 func (l loads) claim(ctx context.Context, n int, call func() error) error {
 	if err := l.claimed.Acquire(ctx, int64(n)); err != nil {
 		return err
@@ -100,8 +100,8 @@ func (l loads) claim(ctx context.Context, n int, call func() error) error {
 	return call()
 }
 
-// show runs a call of the database that loads up to n jobs for somebody who only looks at them; 0: other things
-// than jobs. Within the call there must be no other show: where all wait for a second place, nobody gets one.
+// show runs a call of the database that loads up to n jobs for somebody who only looks; n is 0 if it loads
+// other things. The call must not call show itself: if all calls waited for a second place, none would get it.
 func (l loads) show(r *http.Request, n int, call func() error) error {
 	give, err := l.shown.take(r.Context(), entryOf(r).token, int64(max(n, firstLoad)))
 	if err != nil {
@@ -111,7 +111,7 @@ func (l loads) show(r *http.Request, n int, call func() error) error {
 	return call()
 }
 
-// search is show for a call that may look at many more jobs than it loads.
+// search is show for calls that may look at many more jobs than they load.
 func (l loads) search(r *http.Request, n int, call func() error) error {
 	give, err := l.searches.take(r.Context(), entryOf(r).token, 1)
 	if err != nil {
@@ -121,11 +121,11 @@ func (l loads) search(r *http.Request, n int, call func() error) error {
 	return l.show(r, n, call)
 }
 
-// together gives all who ask meanwhile one answer of a call. The call begins after they have asked, so it does not
-// miss what they have changed before; one is under way at a time.
+// together makes a call once for all who ask at the same time. The call begins after they have asked, so it does
+// not miss what they have changed before. One call is under way at a time.
 type together[T any] struct {
 	turn, mu sync.Mutex
-	next     func() (T, error) // the call that has not begun; nil: none
+	next     func() (T, error) // the next call, for which callers wait; nil: there is none
 }
 
 func (t *together[T]) ask(call func() (T, error)) (T, error) {
@@ -145,7 +145,7 @@ func (t *together[T]) ask(call func() (T, error)) (T, error) {
 	return next()
 }
 
-// memory is how many bytes jobs take until they have been answered, roughly: as they are, and encoded.
+// memory is roughly how many bytes jobs take until they are answered: the jobs themselves, and their JSON.
 func memory(jobs []*dibs.RawJob) int { return 2 * sizeOf(jobs) }
 
 func sizeOf(jobs []*dibs.RawJob) (size int) {
@@ -158,7 +158,8 @@ func sizeOf(jobs []*dibs.RawJob) (size int) {
 	return size
 }
 
-// nextLoad is how many jobs more an answer loads that may have most, by the size of those it has.
+// nextLoad is how many more jobs to load for an answer that may have most jobs, judged by the sizes of those that it
+// has.
 func nextLoad(have []*dibs.RawJob, most int) int {
 	if len(have) == 0 {
 		return min(most, firstLoad)

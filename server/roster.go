@@ -13,26 +13,25 @@ import (
 )
 
 const (
-	// tellEvery is how often the roster tells the database of clients that have come and of those that have left.
+	// tellEvery is how often the roster registers clients that have come or changed, and removes those that have left.
 	tellEvery = 2 * time.Second
-	// tellAllEvery is how often it tells of all, as workers report.
+	// tellAllEvery is how often it registers all clients, as often as workers report.
 	tellAllEvery = 10 * time.Second
-	// maxClients is how many clients are listed at once, and maxKept how many leases are kept in mind for them. More
-	// are served in the same way, but not listed.
+	// maxClients is how many clients are listed at once, and maxKept how many of their leases are remembered. More
+	// clients are served in the same way, but not listed.
 	maxClients = 1000
 	maxKept    = 100_000
-	// maxAsked is how many queues, and how many kinds, are listed of one client. One that asks for more kinds is listed
-	// as one that takes all.
+	// maxAsked is how many queues and how many kinds are listed for one client. If it asks for more kinds, it is listed
+	// as taking all kinds.
 	maxAsked = 50
-	// tellAtOnce is how many clients one call tells of.
+	// tellAtOnce is how many clients one call registers.
 	tellAtOnce = 100
-	// overHTTP is the version that the register shows of a client, whose programs know none.
+	// overHTTP is the version that the register shows for clients over HTTP, which report none.
 	overHTTP = "http"
 )
 
-// roster lists those who claim over HTTP in the register of workers, as workers list themselves. A client has no
-// signs of life but its calls: it is there while it waits for jobs, while the leases last that it has got here, and for
-// WorkerLostAfter after its last claim. Then it is taken off the list.
+// roster lists clients that claim over HTTP in the register of workers, as workers list themselves. A client is listed
+// while it waits for jobs, while leases that it got here last, and for WorkerLostAfter after its last claim.
 type roster struct {
 	register func(context.Context, ...dibs.WorkerInfo) error
 
@@ -42,7 +41,7 @@ type roster struct {
 	toldAll time.Time
 }
 
-// clientKey tells clients apart: by the name of the token, the address and the name of the worker.
+// clientKey identifies a client by the name of the token, the address, and the name of the worker.
 type clientKey struct{ token, host, worker string }
 
 type leaseKey struct {
@@ -50,17 +49,17 @@ type leaseKey struct {
 	token dibs.Token
 }
 
-// client is what the roster knows of one.
+// client is what the roster knows about a client.
 type client struct {
 	info  dibs.WorkerInfo
-	kinds []string  // of its last claim
-	asked int       // jobs, by its claims that are under way
-	held  int       // leases that it has got here
-	heard time.Time // when its last claim was over
-	news  bool      // the register does not have this yet
+	kinds []string  // kinds of the last claim
+	asked int       // how many jobs its claims under way ask for
+	held  int       // how many leases it holds that it got here
+	heard time.Time // when its last claim ended
+	news  bool      // the register does not have the client's present state yet
 }
 
-// kept is a lease that a client has got here.
+// kept is a lease that a client got here.
 type kept struct {
 	client *client
 	until  time.Time
@@ -70,7 +69,7 @@ func newRoster(register func(context.Context, ...dibs.WorkerInfo) error) *roster
 	return &roster{register: register, clients: map[clientKey]*client{}, leases: map[leaseKey]*kept{}}
 }
 
-// claims notes that a client asks for jobs. End is called with those that it has got, if any.
+// claims notes that a client asks for jobs. The caller calls end with the jobs that the client got, if any.
 func (ro *roster) claims(r *http.Request, c dibs.ClaimRequest) (end func(jobs []*dibs.RawJob, now time.Time)) {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	key := clientKey{host: host, worker: c.Worker}
@@ -92,13 +91,13 @@ func (ro *roster) claims(r *http.Request, c dibs.ClaimRequest) (end func(jobs []
 	return func(jobs []*dibs.RawJob, now time.Time) { ro.claimed(of, c.N, jobs, now) }
 }
 
-// asks adds what a claim is for to what the client is listed with.
+// asks adds the queue, the kinds and the number of a claim to what the client is listed with.
 func (of *client) asks(c dibs.ClaimRequest) {
 	before := of.info
 	of.asked += c.N
 	of.info.Concurrency = max(before.Concurrency, min(of.held+of.asked, dibs.MaxBatch))
 	if !slices.Contains(before.Queues, c.Queue) && len(before.Queues) < maxAsked {
-		of.info.Queues = append(slices.Clip(before.Queues), c.Queue) // the old list may be under way to the database
+		of.info.Queues = append(slices.Clip(before.Queues), c.Queue) // in a new array, as a call to the database may be reading the old one
 	}
 	switch {
 	case len(c.Kinds) == 0 || len(c.Kinds) > maxAsked:
@@ -118,7 +117,7 @@ func (of *client) asks(c dibs.ClaimRequest) {
 	of.news = of.news || of.info.Concurrency != before.Concurrency || len(of.info.Queues) != len(before.Queues) || len(of.info.Kinds) != len(before.Kinds)
 }
 
-// claimed notes that a client which asked for n jobs has got some, or none.
+// claimed notes which jobs a client has got that asked for n.
 func (ro *roster) claimed(of *client, n int, jobs []*dibs.RawJob, now time.Time) {
 	ro.mu.Lock()
 	defer ro.mu.Unlock()
@@ -134,7 +133,7 @@ func (ro *roster) claimed(of *client, n int, jobs []*dibs.RawJob, now time.Time)
 	}
 }
 
-// extended notes that a lease is longer now.
+// extended notes that a lease was extended.
 func (ro *roster) extended(l dibs.Lease, d time.Duration, now time.Time) {
 	ro.mu.Lock()
 	defer ro.mu.Unlock()
@@ -143,7 +142,7 @@ func (ro *roster) extended(l dibs.Lease, d time.Duration, now time.Time) {
 	}
 }
 
-// ended notes that a lease is held no longer.
+// ended notes that a lease is no longer held.
 func (ro *roster) ended(id int64, token dibs.Token) {
 	ro.mu.Lock()
 	defer ro.mu.Unlock()
@@ -157,7 +156,7 @@ func (ro *roster) end(key leaseKey) {
 	}
 }
 
-// tellOfGuests keeps those who claim over HTTP in the register of workers until the server closes.
+// tellOfGuests keeps clients that claim over HTTP in the register of workers, until the server closes.
 func (s *Server) tellOfGuests() {
 	ticker := time.NewTicker(tellEvery)
 	defer ticker.Stop()
@@ -183,7 +182,7 @@ func (s *Server) tellOfGuests() {
 	}
 }
 
-// tell tells the database who is there and who has left. What a call has not told is told again.
+// tell registers the clients that have news. If a call fails, its clients are registered the next time.
 func (ro *roster) tell(ctx context.Context, now time.Time) (err error) {
 	for some := range slices.Chunk(ro.news(now), tellAtOnce) {
 		list := make([]dibs.WorkerInfo, len(some))
@@ -198,14 +197,14 @@ func (ro *roster) tell(ctx context.Context, now time.Time) (err error) {
 	return err
 }
 
-// told is what the database is to hear of a client.
+// told is the entry of a client that the database is to get.
 type told struct {
 	key  clientKey
 	of   *client
 	info dibs.WorkerInfo
 }
 
-// news is what the database is to hear: of all clients now and then.
+// news returns the entries of clients that have changed, and now and then those of all clients.
 func (ro *roster) news(now time.Time) (list []told) {
 	ro.mu.Lock()
 	defer ro.mu.Unlock()
@@ -233,7 +232,7 @@ func (ro *roster) news(now time.Time) (list []told) {
 	return list
 }
 
-// again has the database told once more what it has not heard.
+// again marks clients whose entries could not be registered.
 func (ro *roster) again(list []told) {
 	ro.mu.Lock()
 	defer ro.mu.Unlock()
@@ -244,7 +243,7 @@ func (ro *roster) again(list []told) {
 	}
 }
 
-// leave takes all off the list: the server closes.
+// leave removes all clients from the register, as the server closes.
 func (ro *roster) leave(ctx context.Context) error {
 	ro.mu.Lock()
 	var list []dibs.WorkerInfo

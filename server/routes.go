@@ -5,12 +5,12 @@ import "net/http"
 // route is one call of the API.
 type route struct {
 	method  string
-	pattern string   // of http.ServeMux
-	scope   Scope    // what the caller needs; "": nothing
-	query   []string // the parameters that it knows
+	pattern string   // pattern of http.ServeMux
+	scope   Scope    // what the caller's token must have; empty: no token is needed
+	query   []string // the parameters that the call knows
 	handle  func(w http.ResponseWriter, r *http.Request) error
-	// waits is set where a call may take long, as it waits for jobs. So may a streamed one, which
-	// reads its body as that comes, whatever its length.
+	// waits is true for calls that may take long because they wait for jobs. streamed is true for
+	// a call that reads its body as it comes, of whatever length, and may so take long, too.
 	waits, streamed bool
 }
 

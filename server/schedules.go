@@ -30,11 +30,11 @@ func (s *Server) listSchedules(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, a)
 }
 
-// scheduleOf finds the schedule that the path names.
+// scheduleOf finds the schedule whose name is in the path.
 func (s *Server) scheduleOf(r *http.Request) (dibs.Schedule, error) {
 	name := r.PathValue("schedule")
 	found, err := s.db.Schedules(r.Context(), name)
-	if err != nil && !errors.Is(err, dibs.ErrInvalid) { // no schedule has a name that is refused
+	if err != nil && !errors.Is(err, dibs.ErrInvalid) { // a name that is refused is one that no schedule has
 		return dibs.Schedule{}, err
 	}
 	if len(found) == 0 || s.mayUse(r, found[0].Queue) != nil {
@@ -56,13 +56,13 @@ func (s *Server) getSchedule(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, wire.ScheduleOf(one))
 }
 
-// scheduleBody is a schedule as a request gives it, with its payload as it was written.
+// scheduleBody is a schedule as a request sends it, with its payload as it was written.
 type scheduleBody struct {
 	wire.Schedule
 	Payload json.RawMessage `json:"payload"`
 }
 
-// readSchedule reads a body over a schedule: what it does not say stays.
+// readSchedule changes the fields of a schedule that the body has. The others stay.
 func readSchedule(body []byte, over dibs.Schedule) (dibs.Schedule, error) {
 	name := over.Name
 	b := scheduleBody{Schedule: wire.ScheduleOf(over)}
@@ -113,15 +113,15 @@ func (s *Server) setSchedule(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, wire.ScheduleOf(one))
 }
 
-// losesNothing refuses a schedule without payload or metadata where the one that it replaces has some: lists leave these out,
-// so a schedule of a list that is sent back would lose them.
+// losesNothing refuses a schedule without payload or metadata if the schedule that it replaces has some. Lists of
+// schedules leave these out, so an element of a list that is sent back would lose them.
 func (s *Server) losesNothing(r *http.Request, one dibs.Schedule) error {
 	if one.Payload != nil && len(one.Metadata) > 0 {
 		return nil
 	}
 	old, err := s.scheduleOf(r)
 	if errors.Is(err, dibs.ErrUnknownSchedule) {
-		return nil // or one that the token may not replace
+		return nil // a schedule that the token may not replace gets an error later
 	} else if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (s *Server) changeSchedule(w http.ResponseWriter, r *http.Request) error {
 		return s.mayUse(r, cmp.Or(one.Queue, dibs.DefaultQueue))
 	})
 	if errors.Is(err, dibs.ErrUnknownSchedule) {
-		return unknownSchedule(name) // nothing tells a schedule of another's from none
+		return unknownSchedule(name) // the same answer for a schedule of another token's queue and for none
 	}
 	if err != nil {
 		return ofBody(err)
@@ -168,7 +168,7 @@ func (s *Server) changeSchedule(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, wire.ScheduleOf(one))
 }
 
-// ofBody names a field of a schedule as the body does.
+// ofBody removes "schedule." from the field that an error names, since the body has no such part.
 func ofBody(err error) error {
 	var rule *dibs.InvalidError
 	if !errors.As(err, &rule) {

@@ -312,7 +312,7 @@ func TestHalfCharactersAreRefusedInNames(t *testing.T) {
 	})
 }
 
-// What the Go API does with half a character in a payload or an error, the server does too.
+// The server treats half a character in a payload or an error as the Go API does.
 func TestHalfCharactersInPayloadsAndErrors(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		url := serve(t, db)

@@ -56,21 +56,21 @@ type Server struct {
 	// closing ends when Close begins: waiting calls are answered at once.
 	closing context.Context
 	close   context.CancelFunc
-	mu      sync.Mutex     // orders begin and Close
-	work    sync.WaitGroup // the calls that wait, and goroutines: Close waits for them
+	mu      sync.Mutex     // guards the order of begin and Close
+	work    sync.WaitGroup // Close waits for these: calls that wait, and goroutines
 
 	hub    *hub
 	guests *roster
 	pages  *page.Page
 	ready  readiness
 
-	seats           seats    // what requests hold of Limits.Requests, Waiting and Streams
+	seats           seats    // requests that are served, wait or stream, each limited
 	shares          sync.Map // the seats of each token, by its name
-	strangers       gauge    // requests without a token
-	bodies, answers gauge    // what is in use of Limits
+	strangers       gauge    // requests without a token that are being served
+	bodies, answers gauge    // bytes of bodies and answers in memory
 	loads           loads
-	counts          together[[]dibs.QueueStats] // for all who ask for the statistics
-	made            newQueues                   // what is known of the queues for Limits.Queues
+	counts          together[[]dibs.QueueStats] // shares one count of the queues
+	made            newQueues                   // counts queues for Limits.Queues
 }
 
 // New makes a server of a database, which must be open until the server is closed. It can be
@@ -109,7 +109,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// begin has Close wait for a call until its work.Done. A server that closes refuses it.
+// begin makes Close wait for a call, until work.Done is called. A server that is closing refuses the call.
 func (s *Server) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *Server) begin() error {
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.guard(w, r, s.route) }
 
-// route finds the request's route.
+// route passes a request to its route.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	if _, pattern := s.mux.Handler(r); pattern == "" || !isClean(r) {
 		err := s.unrouted(r)
@@ -141,13 +141,13 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// serve is what happens around a route's handler.
+// serve surrounds the handler of a route with the checks that all routes share.
 func (s *Server) serve(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r, leave, err := s.enter(rt, w, r)
 		if err == nil {
 			defer leave()
-			if rt.scope != "" { // probes may add what they like
+			if rt.scope != "" { // probes may send any parameters
 				_, err = query(r, rt.query...)
 			}
 		}
@@ -160,14 +160,14 @@ func (s *Server) serve(rt route) http.Handler {
 	})
 }
 
-// isClean reports whether the mux takes the path as it is. It would redirect others, to a place
-// that is wrong where the server is mounted below a prefix.
+// isClean reports whether the mux would take the path as it is. Other paths it would redirect,
+// to a wrong address if the server is mounted below a prefix.
 func isClean(r *http.Request) bool {
 	p := r.URL.EscapedPath()
 	return path.Clean(p) == p
 }
 
-// unrouted is why no route takes the request: there is none of this path, or none of this method.
+// unrouted says why no route takes a request: no route has this path, or none has this method.
 func (s *Server) unrouted(r *http.Request) *problemError {
 	var allow []string
 	if isClean(r) {

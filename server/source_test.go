@@ -133,7 +133,7 @@ func TestPagesOfOtherOriginsAreRefused(t *testing.T) {
 	}
 }
 
-// What a form or a page can send without asking first is no JSON.
+// A body that a form, or a page of another origin, can send without asking first is not accepted as JSON.
 func TestBodiesOfFormsAreRefused(t *testing.T) {
 	t.Parallel()
 	_, url := start(t, onSQLite(t), server.Options{})

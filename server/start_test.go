@@ -38,7 +38,7 @@ func run(t testing.TB, s *server.Server, web *http.Server) string {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		_ = web.Serve(listener) // until it is shut down
+		_ = web.Serve(listener) // returns when it is shut down
 	}()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()

@@ -15,32 +15,33 @@ import (
 )
 
 const (
-	// The lines of a stream are enqueued so many at once at most, and so long after the first of
-	// them has come.
+	// At most streamJobs lines are enqueued at once, or streamBytes, and no later than
+	// streamWait after the first of them has come.
 	streamJobs  = 1000
-	streamBytes = 1 << 20 // one line may exceed it
+	streamBytes = 1 << 20 // a single line may be longer
 	streamWait  = 10 * time.Millisecond
-	// maxLine is the most bytes of a line: of a job whose payload is as long as queues allow
-	// unless somebody has raised their limit, and twice that, as escapes make JSON longer.
+	// maxLine is the length in bytes of the longest line. It holds a job with a payload of
+	// the default limit, twice as long as JSON with escapes.
 	maxLine = 2*dibs.MaxPayload + 64<<10
-	// streamEnd is how long the answers of a stream may take once the server closes.
+	// streamEnd is how long answers may take once the server closes.
 	streamEnd = 5 * time.Second
 )
 
-// stream is one call that enqueues jobs as their lines come. It reads on only when what came before
-// has been enqueued and answered, so it holds one batch and one line, whatever the client does.
+// stream is one call that enqueues jobs as their lines come. It reads on only when earlier lines
+// have been enqueued and answered. So it holds one batch and one line in memory, whatever the
+// client does.
 type stream struct {
 	*Server
 	r     *http.Request
 	lines chan inputLine
-	over  context.Context // ends with the call
-	line  int             // number of the last line that was taken, or of the one before the line that cannot be read
+	over  context.Context // ends when the call ends
+	line  int             // number of the last line taken, or of the one before the line that cannot be read
 }
 
-// limitOf gives the limit of a queue's payloads, as checks.Jobs takes it.
+// limitOf returns the limit of a queue's payloads, as checks.Jobs needs it.
 type limitOf func(queue string) (int, error)
 
-// streamed is one line with its job, and then its answer.
+// streamed is a line with its job, and then with its answer.
 type streamed struct {
 	Line int `json:"line"`
 	*dibs.Enqueued
@@ -53,8 +54,8 @@ func (a *streamed) fail(err error) {
 	a.Problem = &p
 }
 
-// enqueueStream adds the jobs of a stream of lines as they come, and answers each line in their order.
-// What it has answered is durable.
+// enqueueStream enqueues the jobs of a stream of lines as they come, and answers the lines in their
+// order. A job is durable when its answer is sent.
 func (s *Server) enqueueStream(w http.ResponseWriter, r *http.Request) error {
 	if err := mediaType(r, "application/x-ndjson"); err != nil {
 		return err
@@ -69,7 +70,8 @@ func (s *Server) enqueueStream(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer done()
 	control := http.NewResponseController(w)
-	// HTTP/2 needs none of this, and without it a client can still send all before it reads.
+	// An error is ignored: HTTP/2 needs no such setting, and on HTTP/1 a client can still send everything before it
+	// reads.
 	_ = control.EnableFullDuplex()
 	over, end := context.WithCancel(r.Context())
 	st := &stream{Server: s, r: r, lines: make(chan inputLine), over: over}
@@ -86,7 +88,7 @@ func (s *Server) enqueueStream(w http.ResponseWriter, r *http.Request) error {
 	}()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(http.StatusOK)
-	_ = control.Flush() // a client may wait for the headers before it sends its lines
+	_ = control.Flush() // a client may wait for the headers before it sends lines
 	out := json.NewEncoder(w)
 	for {
 		answers, more := st.next()
@@ -123,7 +125,7 @@ func (st *stream) read() {
 	}
 }
 
-// next enqueues the lines that have come, and returns their answers and whether more may come.
+// next enqueues the lines that have come. It returns their answers, and whether more lines may come.
 func (st *stream) next() (answers []*streamed, more bool) {
 	batch, end := st.gather()
 	if err := st.enqueue(batch); err != nil {
@@ -142,8 +144,8 @@ func (st *stream) next() (answers []*streamed, more bool) {
 	return batch, end == nil
 }
 
-// gather waits for a line, and takes those that come soon after it. The error is why no more
-// come after these, io.EOF after the last one.
+// gather waits for a line, and takes those that come soon after it. end is not nil if these
+// were the last lines; after a complete stream it is io.EOF.
 func (st *stream) gather() (batch []*streamed, end error) {
 	size := 0
 	var soon <-chan time.Time
@@ -187,8 +189,8 @@ func (st *stream) take(line inputLine) *streamed {
 	return a
 }
 
-// enqueue adds the jobs of a batch that have no problem, in one call for all that the store does not refuse. An
-// error, such as that the caller's token has been taken away, is about all of them.
+// enqueue enqueues the jobs of a batch that have no problem, in one call if the store refuses none. An error is
+// about all of them, for example that the caller's token was taken away.
 func (st *stream) enqueue(batch []*streamed) error {
 	if len(batch) == 0 {
 		return nil
@@ -208,7 +210,7 @@ func (st *stream) enqueue(batch []*streamed) error {
 			}
 		}
 	}
-	check(batch, func(string) (int, error) { return dibs.MaxPayloadLimit, nil }) // the store knows the queue's own limit
+	check(batch, func(string) (int, error) { return dibs.MaxPayloadLimit, nil }) // the store checks the limits of the queues
 	limitsRead := false
 	for {
 		var open []*streamed
@@ -227,8 +229,8 @@ func (st *stream) enqueue(batch []*streamed) error {
 			if limitsRead {
 				continue
 			}
-			// Most likely a payload is too long for its queue. All others that are will be refused by one look at the
-			// queues, not by a call for each.
+			// Most likely a payload is too long for its queue. So read the limits of all queues once and refuse all
+			// such jobs, instead of finding each by a call.
 			limit, err := st.payloadLimits()
 			if err != nil {
 				return err
@@ -247,7 +249,7 @@ func (st *stream) enqueue(batch []*streamed) error {
 	}
 }
 
-// check refuses each job by itself for which the store would refuse all.
+// check refuses single jobs because of which the store would refuse the whole batch.
 func check(batch []*streamed, limit limitOf) {
 	for _, a := range batch {
 		if a.Problem != nil {
@@ -262,7 +264,7 @@ func check(batch []*streamed, limit limitOf) {
 	}
 }
 
-// payloadLimits reads the limits of all queues. One that does not exist yet will have the default.
+// payloadLimits reads the payload limits of all queues. A queue that does not exist yet will have the default.
 func (st *stream) payloadLimits() (limitOf, error) {
 	queues, err := st.db.Queues(st.r.Context())
 	if err != nil {

@@ -191,7 +191,7 @@ func TestAStreamReadsNoFasterThanItsAnswersAreRead(t *testing.T) {
 		handler := server.New(d, server.Options{})
 		h := httptest.NewUnstartedServer(handler)
 		h.Config.ConnState = func(c net.Conn, state http.ConnState) {
-			if state == http.StateNew { // else many answers fit into what the system keeps
+			if state == http.StateNew { // with the usual buffer, the system would hold many answers
 				_ = c.(*net.TCPConn).SetWriteBuffer(4 << 10)
 			}
 		}

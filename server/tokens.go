@@ -22,26 +22,26 @@ type Tokens struct {
 	list atomic.Pointer[[]*grant]
 }
 
-// grant is one token.
+// grant is what one token allows.
 type grant struct {
 	name   string
-	hash   [sha256.Size]byte // of the token, which is not kept
+	hash   [sha256.Size]byte // hash of the token; the token itself is not kept
 	scopes map[Scope]queues
 }
 
-// queues are the names of some queues; nil: all queues.
+// queues lists queues by name; nil: all queues.
 type queues []string
 
 const (
-	minToken   = 20  // characters of a token, so that nobody guesses it
-	maxToken   = 512 // characters
+	minToken   = 20  // fewest characters of a token, so that nobody can guess it
+	maxToken   = 512 // most characters of a token
 	hashPrefix = "sha256:"
-	ownPrefix  = "dibs_" // of tokens that NewToken draws: who finds one knows what it is for
+	ownPrefix  = "dibs_" // prefix of the tokens that NewToken makes, by which one recognizes them
 )
 
 var (
 	tokenName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
-	// tokenText is what RFC 6750 lets follow the word Bearer.
+	// tokenText matches what RFC 6750 allows after the word Bearer.
 	tokenText = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+=*$`)
 )
 
@@ -123,7 +123,7 @@ func parseGrant(line string) (*grant, error) {
 	return g, nil
 }
 
-// add adds a scope as it is written in a list.
+// add adds a scope, in the form that a line of a list has.
 func (g *grant) add(text string) error {
 	word, list, some := strings.Cut(text, ":")
 	scope := Scope(word)
@@ -152,7 +152,7 @@ func (g *grant) add(text string) error {
 	return nil
 }
 
-// find returns the grant of a token, or nil. Its time does not depend on the tokens that there are.
+// find returns the grant of a token, or nil. How long it takes does not depend on the token.
 func (t *Tokens) find(token string) *grant {
 	if len(token) > maxToken {
 		return nil
@@ -167,7 +167,7 @@ func (t *Tokens) find(token string) *grant {
 	return found
 }
 
-// queuesOf returns the queues for which a grant has a scope. Who has the scope admin has all scopes.
+// queuesOf returns the queues for which a grant has a scope. The scope admin includes all others.
 func (g *grant) queuesOf(scope Scope) (names queues, has bool) {
 	own, hasOwn := g.scopes[scope]
 	admin, hasAdmin := g.scopes[ScopeAdmin]
@@ -181,14 +181,14 @@ func (g *grant) queuesOf(scope Scope) (names queues, has bool) {
 // list of tokens (see [ParseTokens]), which holds only its hash.
 func NewToken(name string, scopes ...string) (token, line string, err error) {
 	if !tokenName.MatchString(name) {
-		return "", "", fmt.Errorf("the first word is no name: up to 64 letters, digits and characters of ._@-") // it may be a token
+		return "", "", fmt.Errorf("the first word is no name: up to 64 letters, digits and characters of ._@-") // not quoted: it may be a token
 	}
 	g := &grant{scopes: map[Scope]queues{}}
 	for _, scope := range scopes {
 		if strings.ContainsFunc(scope, unicode.IsSpace) {
 			return "", "", fmt.Errorf("scope %.60q: a blank in the name of a queue is written as %%20", scope)
 		}
-		if err := g.add(scope); err != nil { // unlike a line of a list, this may be shown
+		if err := g.add(scope); err != nil { // quoted, unlike a line of a list, as it holds no token
 			return "", "", fmt.Errorf("scope %.60q: %w", scope, err)
 		}
 	}

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// turns share out places among tokens. Who holds the fewest is the next to get one, so a token that asks for many is
-// served as often as one that asks for few.
+// turns shares out places among tokens. The token that holds the fewest gets the next place, so one that asks for
+// many is served as often as one that asks for few.
 type turns struct {
-	all, each int64 // how many places there are, and how many of them one token may hold
+	all, each int64 // how many places there are, and how many one token may hold
 
 	mu      sync.Mutex
-	held    map[string]int64 // by token
+	held    map[string]int64 // places held by each token
 	used    int64
 	waiting []*turn // in the order in which they came
 }
@@ -27,8 +27,8 @@ func newTurns(all, each int64) *turns {
 	return &turns{all: all, each: each, held: map[string]int64{}}
 }
 
-// take waits for n places, and returns what gives them back. The token is empty where there are none: then there is no
-// other to leave places for.
+// take waits for n places, and returns the function that gives them back. If there are no tokens, token is empty: then
+// no places are kept for others.
 func (t *turns) take(ctx context.Context, token string, n int64) (give func(), err error) {
 	own := &turn{token, min(n, t.most(token)), make(chan struct{})}
 	t.mu.Lock()
@@ -42,7 +42,7 @@ func (t *turns) take(ctx context.Context, token string, n int64) (give func(), e
 		i := slices.Index(t.waiting, own)
 		if i >= 0 {
 			t.waiting = slices.Delete(t.waiting, i, i+1)
-			t.next() // those behind may fit where it did not
+			t.next() // requests behind it may need fewer places
 		}
 		t.mu.Unlock()
 		if i < 0 {
@@ -70,8 +70,8 @@ func (t *turns) give(own *turn) {
 	t.next()
 }
 
-// next lets those go whose turn it is. One that needs more places than are free is waited for, so that it is not
-// passed by small ones for ever.
+// next gives places to those whose turn it is. If the first needs more places than are free, the others wait:
+// otherwise small requests would pass it for ever.
 func (t *turns) next() {
 	for {
 		first := -1

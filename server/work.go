@@ -18,7 +18,7 @@ type leaseToExtend struct {
 }
 
 type extendRequest struct {
-	Leases rawList       `json:"leases"` // of leaseToExtend
+	Leases rawList       `json:"leases"` // each is a leaseToExtend
 	Lease  *wire.Seconds `json:"lease"`
 }
 
@@ -28,10 +28,10 @@ type extendedLease struct {
 	Cancelled bool     `json:"cancelled,omitempty"` // somebody asked to cancel the job
 	TimedOut  bool     `json:"timed_out,omitempty"` // the attempt has run longer than its queue allows
 	Finishing bool     `json:"finishing,omitempty"` // not extended: an open transaction is finishing the job
-	Problem   *Problem `json:"problem,omitempty"`   // why it was not extended
+	Problem   *Problem `json:"problem,omitempty"`   // why the lease was not extended
 }
 
-// extend lengthens leases. If some were lost the answer is a problem that lists all of them.
+// extend lengthens leases. If some were lost, the answer is a problem that lists all leases.
 func (s *Server) extend(w http.ResponseWriter, r *http.Request) error {
 	var body extendRequest
 	switch err := readBody(r, &body); {
@@ -103,20 +103,20 @@ type outcomeToFinish struct {
 }
 
 type finishRequest struct {
-	Outcomes rawList `json:"outcomes"` // of outcomeToFinish
+	Outcomes rawList `json:"outcomes"` // each is an outcomeToFinish
 }
 
 // finishedJob says what became of one outcome.
 type finishedJob struct {
 	ID      int64    `json:"id"`
-	Problem *Problem `json:"problem,omitempty"` // why it was not written
+	Problem *Problem `json:"problem,omitempty"` // why the outcome was not written
 }
 
 type finishedBatch struct {
 	Outcomes []finishedJob `json:"outcomes"`
 }
 
-// finish writes outcomes. If some were refused the answer is a problem that lists all of them.
+// finish writes outcomes. If some were refused, the answer is a problem that lists all outcomes.
 func (s *Server) finish(w http.ResponseWriter, r *http.Request) error {
 	var body finishRequest
 	switch err := readBody(r, &body); {
