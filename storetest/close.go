@@ -133,7 +133,7 @@ func closedFails(t *test) {
 	t.expectFailures(t.ctx, closed)
 	closed.Wake("q")
 	select {
-	case <-wake: // a last wake-up, or the end of the channel, is allowed
+	case <-wake: // a last wake-up, or a closed channel, is allowed
 	default:
 	}
 	stop()

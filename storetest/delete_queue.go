@@ -19,7 +19,7 @@ var deleteQueueCases = []oneCase{
 	{"no job is lost that is enqueued while its queue is deleted", deleteQueueRace},
 }
 
-// queueNames lists the queues by another store's eyes.
+// queueNames lists the queues that a store sees.
 func (t *test) queueNames(db dibs.Database) (names []string) {
 	t.Helper()
 	queues, err := db.Queues(t.ctx)

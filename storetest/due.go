@@ -43,7 +43,7 @@ func dueLists(t *test) {
 	t.set("newest", dibs.QueueChange{Order: new(dibs.LIFO)})
 	t.claimOne(dibs.ClaimRequest{Queue: "running"})
 	all := []string{"one", "last", "later", "paused", "kinds", "grouped", "grouped later", "running", "newest", "missing"}
-	for range 3 { // with what the first calls learn
+	for range 3 { // repeated, since stores remember what the first calls have read
 		equal(t, "due, of one kind", t.due(all, "k"), []string{"grouped", "last", "newest", "one"})
 		equal(t, "due, of any kind", t.due(all), []string{"grouped", "kinds", "last", "newest", "one"})
 		equal(t, "due among some", t.due([]string{"later", "one", "running"}), []string{"one"})

@@ -103,7 +103,7 @@ func extendCancelled(t *test) {
 func extendTimedOut(t *test) {
 	t.set("q", dibs.QueueChange{JobTimeout: new(t.someLease())})
 	all := t.enqueue(copies(2, dibs.NewJob{Queue: "q", Kind: "k"})...)
-	other := t.enqueue(dibs.NewJob{Kind: "k"}) // of a queue without a timeout
+	other := t.enqueue(dibs.NewJob{Kind: "k"}) // a job of another queue, without a timeout
 	const lease = time.Hour
 	first := t.claim(dibs.ClaimRequest{Queue: "q", N: 1, Lease: lease})[0]
 	third := t.claimOne(dibs.ClaimRequest{Lease: lease})
@@ -117,7 +117,7 @@ func extendTimedOut(t *test) {
 		sameIDs(t, "timed out", e.TimedOut, all[:1])
 		sameIDs(t, "lost", e.Lost, nil)
 	}
-	t.finish(first.Lease().Retry("too long")) // counts as any failure
+	t.finish(first.Lease().Retry("too long")) // counts like any other failure
 	if j := t.get(first.ID); j.State != dibs.Waiting || j.Attempt-j.Excused != 1 {
 		t.Fatalf("the job is %s after %d counted attempts", j.State, j.Attempt-j.Excused)
 	}

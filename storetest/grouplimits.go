@@ -36,7 +36,7 @@ func limitOfQueue(t *test) {
 }
 
 func limitBacklogs(t *test) {
-	const most = 1000 // jobs of a group are counted
+	const most = 1000 // how many jobs of a group are counted at most
 	t.setGroup(dibs.DefaultQueue, "b", 2)
 	t.enqueue(grouped("a"), grouped("a"), grouped("only-one"), dibs.NewJob{Kind: "k"}, dibs.NewJob{Kind: "k", Group: "later", Delay: time.Hour})
 	t.enqueue(copies(most+3, grouped("b"))...)

@@ -139,7 +139,7 @@ func heldReplacedLimit(t *test) {
 	job.Delay, job.DelayLimit = time.Hour, 30*time.Minute
 	t.meets(id, job, dibs.HeldReplace)
 	equal(t, "run_at at the limit", t.get(id).RunAt, created.Add(30*time.Minute))
-	job.DelayLimit = time.Microsecond // it has passed
+	job.DelayLimit = time.Microsecond // the limit has passed already
 	t.meets(id, job, dibs.HeldReplace)
 	if at := t.get(id).RunAt; at.After(created.Add(time.Minute)) || at.Before(created) {
 		t.Fatalf("run_at is %v, want now, soon after %v", at, created)
@@ -250,7 +250,7 @@ func heldInBatch(t *test) {
 					e.ID = int64(known[queue][e.ID])
 					answers[side] = append(answers[side], fmt.Sprint(e))
 				}
-				if running := t.claim(dibs.ClaimRequest{Queue: queue, N: i + 1}); i == 1 { // later batches meet running and ended ones
+				if running := t.claim(dibs.ClaimRequest{Queue: queue, N: i + 1}); i == 1 { // later batches have keys of running and of ended jobs
 					t.complete(running...)
 				}
 			}

@@ -237,7 +237,7 @@ func pruneOnlyFinal(t *test) {
 
 func deleteEnded(t *test) {
 	waiting := t.enqueue(grouped("g"), grouped("g"))
-	equal(t, "claimed of no such kind", len(t.claim(dibs.ClaimRequest{N: 1, Kinds: []string{"none"}})), 0) // the first gets its place at the latest
+	equal(t, "claimed of no such kind", len(t.claim(dibs.ClaimRequest{N: 1, Kinds: []string{"none"}})), 0) // at the latest with this claim, the first job gets its place
 	t.enqueue(wideJobs("q", 6, false)...)
 	jobs := t.claim(dibs.ClaimRequest{Queue: "q", N: 6})
 	t.finish(jobs[0].Lease().Complete([]byte("1")), jobs[1].Lease().Die("e"), jobs[2].Lease().Cancel("e"))

@@ -132,7 +132,7 @@ func listTexts(t *test) {
 	for i := range 60 {
 		payload := fmt.Sprintf("ann-%d@example.com", i)
 		if i%4 == 0 {
-			payload += strings.Repeat("x", 10_000) + "end" // PostgreSQL keeps it apart
+			payload += strings.Repeat("x", 10_000) + "end" // so large that PostgreSQL keeps it outside of the row
 		}
 		batch = append(batch, dibs.NewJob{Queue: fmt.Sprint("q", i%2), Kind: "k", Payload: payload, MaxAttempts: 2})
 	}
@@ -180,8 +180,8 @@ func listTexts(t *test) {
 	}
 }
 
-// What looks like a pattern, a quote or JSON is a text like any other, also where rows hold what
-// is no error history.
+// A text that looks like a pattern, a quote or JSON is searched for like any other, even if rows
+// hold what is no error history.
 func listAnyText(t *test) {
 	texts := []string{`%`, `_`, `\`, `\\`, `'`, `"`, `$1`, `?1`, `[0-9]`, `.*`, "\n", "\u202e", "\u2028", "é", "e\u0301", "\x01", "null", `{"a": 1}`, `]`}
 	var batch []dibs.NewJob

@@ -45,7 +45,7 @@ func tag(metadata string, calls *int) enqueueMiddleware {
 func middlewareEverywhere(t *test) {
 	var calls int
 	t.use(tag(`{"by":"middleware"}`, &calls))
-	large := copies(600, dibs.NewJob{Kind: "k"}) // PostgreSQL sends so many by COPY
+	large := copies(600, dibs.NewJob{Kind: "k"}) // PostgreSQL sends this many by COPY
 	all := t.enqueue(large...)
 	all = append(all, t.enqueue(dibs.NewJob{Kind: "k"}, dibs.NewJob{Kind: "k", UniqueKey: "u", Group: "g"})...)
 	one, err := dibs.NewKind[int]("typed", dibs.KindOptions{}).Enqueue(t.ctx, t.db, 1)

@@ -22,8 +22,8 @@ var historyCases = []oneCase{
 	{"a history that nobody can have is refused", badHistory},
 }
 
-// ago is SQL that puts all counts back by some minutes, as if they were made then. The history goes by way of a time that is
-// far from all others, since no minute may be there twice, not even until the end of a statement.
+// ago is SQL that makes all counts look some minutes older. It moves the history to a time far from all others, and
+// from there back, since no minute may be in it twice, not even until the end of a statement.
 func (t *test) ago(minutes int) []string {
 	const far = 100_000
 	move := t.one("update %%shistory set minute = minute - interval '%d minutes'", "update %%shistory set minute = minute - %d")

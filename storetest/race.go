@@ -83,7 +83,7 @@ func raceSize(n int) int {
 	return n
 }
 
-// Requirement 1: they have seen the same work go to two threads.
+// Requirement 1: no work goes to two threads.
 func raceOnce(t *test) {
 	judge := t.record()
 	t.enqueue(copies(raceSize(500), dibs.NewJob{Kind: "k"})...)

@@ -114,8 +114,8 @@ func rateChanges(t *test) {
 	t.atMostOne(func() { t.set(dibs.DefaultQueue, dibs.QueueChange{Strict: new(true)}) })
 }
 
-// atMostOne makes several claims, and expects one job of them all, or none: what started by the
-// rate before may hold up the first.
+// atMostOne makes several claims, and expects at most one job from all of them together; none
+// if the starts under the earlier rate hold up the first.
 func (t *test) atMostOne(between func()) {
 	t.Helper()
 	got := len(t.claim(dibs.ClaimRequest{N: 6})) + len(t.claim(dibs.ClaimRequest{N: 6}))
@@ -220,7 +220,7 @@ func rateGroupChanges(t *test) {
 	t.setRate(dibs.DefaultQueue, "g", &dibs.Rate{N: 1_000_000, Per: time.Second, Burst: 10})
 	t.complete(t.claimSoon(dibs.ClaimRequest{N: 2}, 2)...)
 	t.enqueue(grouped("g"))
-	t.setRate(dibs.DefaultQueue, "g", slow(1)) // it takes places away that were given before
+	t.setRate(dibs.DefaultQueue, "g", slow(1)) // takes away places that were given before
 	t.atMostOne(func() {})
 	t.setRate(dibs.DefaultQueue, "g", &dibs.Rate{})
 	if got := len(t.claim(dibs.ClaimRequest{N: 5})); got < 1 {
@@ -288,7 +288,7 @@ func (t *test) oneASecond() {
 	}
 }
 
-// rateGroupDue: nobody claims meanwhile, so that only Due can tell a worker of several queues.
+// rateGroupDue makes no claims, so only Due can tell a worker of several queues that a group's rate lets a job start.
 func rateGroupDue(t *test) {
 	t.setRate(dibs.DefaultQueue, "g", &dibs.Rate{N: 1, Per: time.Second})
 	t.enqueue(copies(2, grouped("g"))...)

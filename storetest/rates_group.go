@@ -83,12 +83,12 @@ func groupRateChanges(t *test) {
 	all := t.enqueue(copies(30, grouped("g"))...)
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(2)})
 	t.complete(t.claim(dibs.ClaimRequest{N: 1})...)
-	t.setGroupRate(slow(2)) // jobs hold places that were given without it
+	t.setGroupRate(slow(2)) // jobs already hold places that were given without the rate
 	t.complete(t.claimExactly("two", all[1:3]...)...)
 	t.claimExactly("none")
 	t.setGroupRate(&dibs.Rate{N: 1_000_000, Per: time.Second, Burst: 10})
 	t.complete(t.claimSoon(dibs.ClaimRequest{N: 2}, 2)...)
-	t.setGroupRate(slow(1)) // it takes places away that were given before
+	t.setGroupRate(slow(1)) // takes away places that were given before
 	t.atMostOne(func() { t.set(dibs.DefaultQueue, dibs.QueueChange{Lease: new(20 * time.Second)}) })
 	t.setGroupRate(&dibs.Rate{})
 	if got := len(t.claim(dibs.ClaimRequest{N: 5})); got < 1 {

@@ -105,7 +105,8 @@ func repairGroups(t *test) {
 	t.untilClaimed(2)
 }
 
-// apartFromPayloads leaves out what a store finds that keeps also narrow payloads apart from jobs.
+// apartFromPayloads leaves out findings about payloads: only stores that keep narrow payloads in a table of their own,
+// too, have them.
 func apartFromPayloads(findings []string) []string {
 	return slices.DeleteFunc(findings, func(f string) bool { return strings.HasSuffix(f, "payloads of jobs that are gone") })
 }

@@ -295,7 +295,7 @@ func (t *test) work(jobs []int64) (payloads []string) {
 		return nil
 	}
 	dibs.Handle(w, "bad", func(_ context.Context, j *dibs.Job[json.RawMessage]) error { return run(j.Payload) })
-	w.HandleRaw("", func(_ context.Context, j *dibs.RawJob) error { // as those do that pass a payload on
+	w.HandleRaw("", func(_ context.Context, j *dibs.RawJob) error { // as handlers do that pass a payload on to others
 		if checks.Payload(j); j.Fault != "" {
 			return dibs.Die(errors.New("not run: " + j.Fault))
 		}

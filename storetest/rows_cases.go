@@ -129,8 +129,8 @@ func rowsWithoutClaim(t *test) {
 	t.enqueue(dibs.NewJob{Queue: "q", Kind: "good"})
 	t.runSQL(t.bareRow(t.runs(-1)), t.bareRow(t.runs(1000)), t.bareRow(t.runs(1)))
 	equal(t, "found", len(t.check()), 5)
-	t.upkeep() // it finds them
-	t.upkeep() // their leases have ended
+	t.upkeep() // finds the damaged jobs
+	t.upkeep() // ends those of their leases that are over
 	got := map[string]int{}
 	for _, j := range t.claim(dibs.ClaimRequest{Queue: "q", N: 10}) {
 		if got[j.Kind]++; j.Kind == "bad" && j.Errors[0].Error != "lease expired" {
@@ -203,7 +203,7 @@ func rowsOfQueues(t *test) {
 	t.upkeep()
 	t.finish(jobs[1].Lease().Retry("e"))
 	equal(t, "claimed", ids(t.claimSoon(dibs.ClaimRequest{Queue: "q", N: 2}, 2)), want)
-	t.repair(t.db) // on PostgreSQL, a finish counts nothing in a queue that is not there
+	t.repair(t.db) // on PostgreSQL, a finish writes no counts for a queue that does not exist
 }
 
 func rowsWithUsedID(t *test) {
@@ -232,7 +232,7 @@ func rowsBesides(t *test) {
 	for _, settings := range []string{`{}`, `{"spec":7}`, `{"spec":"every never","queue":"q","kind":"k"}`, `{"spec":"every 1h"}`, `{"spec":"every 1h","kind":"k","priority":-5}`} {
 		t.runSQL("update %sschedule set since = "+t.at(-2)+", next_at = "+t.at(-1), "update %sschedule set settings = '"+settings+"' where name = 'bad'")
 		t.readAll()
-		_, _ = t.db.Sweep(t.ctx) // PostgreSQL's returns what it cannot read, besides doing all else
+		_, _ = t.db.Sweep(t.ctx) // on PostgreSQL, Sweep returns an error about the schedule, after it has done everything else
 		equal(t, "job of the other", t.claimOne(dibs.ClaimRequest{Queue: "q"}).Kind, "good")
 		found := t.check()
 		if len(found) != 1 || !strings.HasPrefix(found[0], "schedule bad: schedule.s") {

@@ -140,7 +140,7 @@ type chapter struct {
 	name  string
 	cases []oneCase
 	tx    bool // run each case for every kind of transaction
-	races bool // goroutines meet in its cases; in other chapters in those that raced names
+	races bool // goroutines meet in all cases of the chapter; otherwise only in those named in raced
 	raced []string
 }
 

@@ -68,7 +68,7 @@ func startAndEnd(t *test) {
 	expectTicks(t, jobs, "s", time.Second)
 }
 
-// missedTicks looks at nothing for longer than a tick may be late.
+// missedTicks lets more time pass without a sweep than a tick may be late.
 func missedTicks(t *test) {
 	for _, s := range []dibs.Schedule{{Missed: dibs.MissedOnce}, {Missed: dibs.MissedSkip}, {Missed: dibs.MissedAll, MissedLimit: dibs.MaxMissed}} {
 		s.Name, s.Queue, s.Spec = string(s.Missed), string(s.Missed), "every 1s"
@@ -103,7 +103,7 @@ func overlap(t *test) {
 	t.waitUntilTime(first.Tick.Add(3 * time.Second))
 	equal(t, "jobs while the first one runs", len(t.jobsOf("q", 1)), 1)
 	t.finish(j.Lease().Complete(nil))
-	e, err := t.db.RunSchedule(t.ctx, "s") // by hand, so it does not count
+	e, err := t.db.RunSchedule(t.ctx, "s") // a run by hand does not count as a tick
 	t.must(err)
 	t.finish(t.claimOne(dibs.ClaimRequest{Queue: "q"}).Lease().Complete(nil))
 	next := t.jobsOf("q", 3)[2]

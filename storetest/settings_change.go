@@ -62,7 +62,7 @@ func refusedSettings(t *test) {
 	}), "rate.n")
 	queues, err := t.db.Queues(t.ctx)
 	t.must(err)
-	equal(t, "queues", len(queues), 0) // nothing was made either
+	equal(t, "queues", len(queues), 0) // no queue was made either
 	_, err = t.db.ChangeQueue(t.ctx, "q", nil)
 	invalid(t, err, "f")
 	invalid(t, t.db.ChangeGroup(t.ctx, "q", "g", nil), "f")

@@ -112,8 +112,8 @@ func waitForEnd(t *test) {
 	}
 }
 
-// Who has waited for a second looks each 250 ms. So it is no chance if ends are seen within
-// 25 ms, and on a slow machine they are in one of the rounds.
+// A wait that has lasted a second looks at its job every 250 ms. So it is no accident if it
+// notices an end within 25 ms; even on a slow machine, it does so in one of the rounds.
 func waitAtOnce(t *test) {
 	const n, rounds = 4, 30
 	for kind, end := range map[string]func(j *dibs.RawJob) error{

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Unique keys that are held for a period. When a window of the calendar ends, internal/checks
-// computes, and tests.
+// Unique keys that are held for a period. When a window of the calendar ends is computed, and
+// tested, in internal/checks.
 var windowCases = []oneCase{
 	{"a key is held for its period, whatever becomes of the job", windowHeld},
 	{"a period belongs to its queue and keeps out jobs with a period", windowOthers},

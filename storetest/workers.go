@@ -57,7 +57,7 @@ func (t *test) worker(name string) dibs.WorkerInfo {
 	return list[0]
 }
 
-// notSeen makes it that much longer ago that a worker was seen.
+// notSeen makes it look as if a worker was last seen d earlier.
 func (t *test) notSeen(name string, d time.Duration) {
 	t.Helper()
 	ago := fmt.Sprintf("interval '%d milliseconds'", d.Milliseconds())
@@ -151,7 +151,7 @@ func lostWorker(t *test) {
 	t.notSeen("w", dibs.WorkerLostAfter+time.Millisecond)
 	equal(t, "state of the lost one", t.worker("w").State, dibs.WorkerLost)
 	equal(t, "state of the other", t.worker("other").State, dibs.WorkerWorking)
-	t.register(w) // as a process does that was stopped for a while
+	t.register(w) // the process comes back after it was stopped for a while
 	equal(t, "state of the one that is back", t.worker("w").State, dibs.WorkerWorking)
 	w.State = dibs.WorkerStopping
 	t.register(w)
@@ -188,10 +188,10 @@ func forgottenWorker(t *test) {
 	if slices.ContainsFunc(t.workers(), func(w dibs.WorkerInfo) bool { return w.Name == "older" }) {
 		t.Fatal("a worker that was lost long ago is still listed")
 	}
-	t.register(older) // it was suspended for that long
+	t.register(older) // the process was suspended for that long
 	equal(t, "state of the one that is back", t.worker("older").State, dibs.WorkerWorking)
 	t.notSeen("older", 2*dibs.WorkerKeptFor)
-	t.register(older) // and again, while nobody else reported
+	t.register(older) // the same again, while no other worker has reported
 	equal(t, "state of the one that is back again", t.worker("older").State, dibs.WorkerWorking)
 }
 
@@ -210,7 +210,7 @@ func sameName(t *test) {
 	equal(t, "the one left", t.worker("w").ID, a.ID)
 }
 
-// Each comes back after it was lost for long, and removes the others' entries, or not.
+// Each worker comes back after it was lost for long, and may remove the others' entries.
 func reportsAtOnce(t *test) {
 	list := make([]dibs.WorkerInfo, 16)
 	for i := range list {
