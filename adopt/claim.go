@@ -95,7 +95,7 @@ func (s *Store) checkClaim(r *dibs.ClaimRequest) (*claimCall, error) {
 	if err := s.usable(r.Queue); err != nil {
 		return nil, err
 	}
-	if r.N, r.Ahead = r.N-r.Ahead, 0; r.N == 0 { // other programs would see rows at work that wait
+	if r.N, r.Ahead = r.N-r.Ahead, 0; r.N == 0 { // rows claimed ahead of their run would look to other programs as if they were running
 		return nil, nil
 	}
 	t, err := s.newCall(r.Worker, r.Lease)

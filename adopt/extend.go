@@ -21,7 +21,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	}
 	leases = slices.Clone(leases)
 	for i := range leases {
-		leases[i].Progress = nil // a lease is a key below
+		leases[i].Progress = nil // leases are used as map keys below
 	}
 	if err := s.usable(s.Queue()); err != nil {
 		return dibs.Extended{}, err

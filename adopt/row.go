@@ -84,7 +84,7 @@ var (
 	})
 )
 
-// matched keeps the rows whose keys are among others, too, and calls take with both.
+// matched keeps the rows whose keys are also among the keys of others, and calls take with each pair.
 func matched(rows, others []*row, take func(r, other *row)) []*row {
 	byKey := make(map[string]*row, len(others))
 	for _, o := range others {

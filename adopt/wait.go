@@ -21,7 +21,7 @@ func (s *Store) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	return s.waits.Wait(ctx, id)
 }
 
-// lookForEnded is the look of s.waits.
+// lookForEnded is the function that s.waits calls to look for ended rows.
 func (s *Store) lookForEnded(ctx context.Context, ids []int64) (found waits.Found, err error) {
 	keys := []item{}
 	missing := map[int64]bool{}

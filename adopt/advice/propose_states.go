@@ -149,7 +149,7 @@ func (p *proposer) statesOf(c adopted.Column) states {
 	}
 	type meaning struct {
 		names string
-		of    *[]string // values that have it
+		of    *[]string // values that have the meaning
 	}
 	meanings := []meaning{
 		{freshNames + later, &s.fresh}, {runningNames, &s.running}, {doneNames, &s.done}, {failedNames, &s.failed}, {cancelledNames, &s.cancelled}, {"", &s.unknown},
