@@ -275,16 +275,16 @@ func (b *bell) listenOnce(ctx context.Context, listens func()) error {
 		// claim.
 		from, queue, _ := strings.Cut(n.Payload, " ")
 		if from == fromNewQueue {
-			b.Hear(wakeups.All, func() { b.addNewQueues(ctx) })
+			b.Notified(wakeups.All, func() { b.addNewQueues(ctx) })
 		}
 		switch {
 		case from == b.name:
 		case queue == wakeups.All:
 			for _, q := range b.Queues() {
-				b.Hear(q, func() { b.Wake(q) })
+				b.Notified(q, func() { b.Wake(q) })
 			}
 		default:
-			b.Hear(queue, func() { b.Wake(queue) })
+			b.Notified(queue, func() { b.Wake(queue) })
 		}
 	}
 }

@@ -18,7 +18,7 @@ type Listeners struct {
 	mu      sync.Mutex
 	byQueue map[string]map[chan struct{}]bool
 	wokenAt map[string]time.Time // when the listeners of a queue were last woken
-	heard   map[string]*hearing  // what notifications about each queue have brought
+	trusts  map[string]*trust    // what notifications about each queue have brought
 }
 
 // Add returns a channel that receives when the queue is woken: see dibs.Store.Wakeups. stop ends it.
@@ -44,7 +44,7 @@ func (l *Listeners) Add(queue string) (wake <-chan struct{}, stop func()) {
 		if len(l.byQueue[queue]) == 0 { // remember nothing: programs may wait for any number of queues, one after the other
 			delete(l.byQueue, queue)
 			delete(l.wokenAt, queue)
-			delete(l.heard, queue)
+			delete(l.trusts, queue)
 		}
 	}
 }

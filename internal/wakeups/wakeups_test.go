@@ -59,31 +59,31 @@ func TestAHeldQueueIsWokenOnlyIfItIsWorthIt(t *testing.T) {
 	}
 }
 
-func TestNotificationsThatBringNothingAreHeardLess(t *testing.T) {
+func TestNotificationsThatBringNothingAreDelayed(t *testing.T) {
 	t.Parallel()
 	var l Listeners
-	heard := 0
-	hear := func() { l.Hear("q", func() { heard++ }) }
-	if hear(); heard != 0 {
-		t.Error("nobody listens, and it is heard")
+	delivered := 0
+	notify := func() { l.Notified("q", func() { delivered++ }) }
+	if notify(); delivered != 0 {
+		t.Error("nobody listens, and it is delivered")
 	}
 	_, stop := l.Add("q")
 	defer stop()
-	for range trustedRings {
-		hear()
+	for range trustedAtFirst {
+		notify()
 	}
-	if heard != trustedRings {
-		t.Errorf("%d of the first %d were heard", heard, trustedRings)
+	if delivered != trustedAtFirst {
+		t.Errorf("%d of the first %d were delivered", delivered, trustedAtFirst)
 	}
 	done := make(chan struct{})
-	l.Hear("q", func() { close(done) })
+	l.Notified("q", func() { close(done) })
 	select {
 	case <-done: // it was delivered at the end of its pause
 	case <-time.After(time.Minute):
-		t.Error("it was not heard at all")
+		t.Error("it was not delivered at all")
 	}
 	l.Fruitful("q")
-	if hear(); heard != trustedRings+1 {
-		t.Error("after a job was found the next one is not heard at once")
+	if notify(); delivered != trustedAtFirst+1 {
+		t.Error("after a job was found the next one is not delivered at once")
 	}
 }
