@@ -47,9 +47,9 @@ func (s *Store) dueQueues(ctx context.Context, queues, kindsAsked []string, c cl
 				continue
 			}
 		}
-		before := len(ranges.how)
+		before := len(ranges.access)
 		lanes.ranges(dibs.FIFO, at, &ranges)
-		for range len(ranges.how) - before {
+		for range len(ranges.access) - before {
 			ask = append(ask, name)
 		}
 		names = append(names, name)

@@ -79,8 +79,8 @@ func (s *Store) learnLanes(ctx context.Context, q queueRow, l *lanes) error {
 	var r laneRanges
 	l.ranges(dibs.FIFO, nil, &r)
 	var low, high, priorities []int16
-	for i, how := range r.how {
-		if how == gap {
+	for i, access := range r.access {
+		if access == gap {
 			low, high = append(low, r.low[i]), append(high, r.high[i])
 		}
 	}
@@ -126,7 +126,7 @@ func (l *lanes) forget() {
 // lowest is the lowest priority of a range. Only SQL by hand makes jobs with a negative one.
 const lowest int32 = math.MinInt16
 
-// How claim.sql reads a range of priorities.
+// These say how claim.sql reads a range of priorities.
 const (
 	gap int16 = iota
 	oldestFirst
@@ -136,12 +136,12 @@ const (
 
 // laneRanges are ranges of priorities to scan, as parameters of claim.sql and due_queues.sql.
 type laneRanges struct {
-	how, low, high []int16
-	runAt          []time.Time
-	id             []int64
+	access, low, high []int16
+	runAt             []time.Time
+	id                []int64
 }
 
-func (r *laneRanges) args() []any { return []any{r.how, r.low, r.high, r.runAt, r.id} }
+func (r *laneRanges) args() []any { return []any{r.access, r.low, r.high, r.runAt, r.id} }
 
 // args are the parameters of claim.sql that describe the ranges to scan.
 func (l *lanes) args(order dibs.Order, marks map[int16]mark) []any {
@@ -155,11 +155,11 @@ func (l *lanes) ranges(order dibs.Order, marks map[int16]mark, r *laneRanges) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 3*len(l.known) + 1
-	r.how, r.low, r.high = slices.Grow(r.how, n), slices.Grow(r.low, n), slices.Grow(r.high, n)
+	r.access, r.low, r.high = slices.Grow(r.access, n), slices.Grow(r.low, n), slices.Grow(r.high, n)
 	r.runAt, r.id = slices.Grow(r.runAt, n), slices.Grow(r.id, n)
-	put := func(h int16, from, to int32, start mark) {
+	put := func(access int16, from, to int32, start mark) {
 		if from <= to {
-			r.how, r.low, r.high = append(r.how, h), append(r.low, int16(from)), append(r.high, int16(to))
+			r.access, r.low, r.high = append(r.access, access), append(r.low, int16(from)), append(r.high, int16(to))
 			r.runAt, r.id = append(r.runAt, start.runAt), append(r.id, start.id)
 		}
 	}
