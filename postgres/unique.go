@@ -107,7 +107,7 @@ func (u *uniqueInsert) attempt(ctx context.Context) error {
 			return err
 		}
 	}
-	return u.meet(ctx)
+	return u.answerHeld(ctx)
 }
 
 // keptOut reports whether a period that has not ended keeps out the job at a place.
@@ -256,10 +256,10 @@ func (u *uniqueInsert) onHeld(ctx context.Context, name string, held []heldKey, 
 	return u.c.run(ctx, look)
 }
 
-// meet answers the jobs whose keys are held. If a holder has given up its key meanwhile, jobs that
+// answerHeld answers the jobs whose keys are held. If a holder has given up its key meanwhile, jobs that
 // would not have changed it are answered all the same, since it held the key at some time during the
 // call. Other jobs get no answer.
-func (u *uniqueInsert) meet(ctx context.Context) error {
+func (u *uniqueInsert) answerHeld(ctx context.Context) error {
 	if err := u.changeHolders(ctx, slices.DeleteFunc(u.heldKeys(), func(h heldKey) bool { return !h.changes })); err != nil {
 		return err
 	}
