@@ -137,7 +137,7 @@ func begin(jobs []newJob, n int, ok func(*columns) bool) bool {
 // insert inserts jobs with a statement for this many jobs.
 func (s *Session) insert(statement string, jobs []newJob, done []dibs.Enqueued) error {
 	if jobs[0].uniqueKey != "" {
-		if err := s.meet(&jobs[0], &done[0]); done[0].Existing || err != nil {
+		if err := s.applyToHolder(&jobs[0], &done[0]); done[0].Existing || err != nil {
 			return err
 		}
 	}

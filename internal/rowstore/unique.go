@@ -5,9 +5,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// meet looks for a job that holds the key of a new job, and does with it what the new job's
+// applyToHolder looks for a job that holds the key of a new job, and does with it what the new job's
 // IfHeld says. The answer stays empty if the key is free.
-func (s *Session) meet(n *newJob, answer *dibs.Enqueued) error {
+func (s *Session) applyToHolder(n *newJob, answer *dibs.Enqueued) error {
 	found, err := s.one("holder", []any{n.queue, n.uniqueKey}, &answer.ID)
 	if !found && err == nil && !n.row.Period.IsZero() {
 		found, err = s.one("window", []any{n.queue, n.uniqueKey, n.createdAt}, &answer.ID)
