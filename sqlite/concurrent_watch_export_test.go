@@ -35,7 +35,7 @@ type watched struct {
 	before func(name string, args []any, exec func(text string) error) error
 }
 
-func (w watched) meet(ctx context.Context, text string, args []any) error {
+func (w watched) interpose(ctx context.Context, text string, args []any) error {
 	return w.before(w.names[text], args, func(text string) error {
 		_, err := w.SQLTx.ExecContext(ctx, text)
 		return err
@@ -43,14 +43,14 @@ func (w watched) meet(ctx context.Context, text string, args []any) error {
 }
 
 func (w watched) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
-	if err := w.meet(ctx, text, args); err != nil {
+	if err := w.interpose(ctx, text, args); err != nil {
 		return nil, err
 	}
 	return w.SQLTx.ExecContext(ctx, text, args...)
 }
 
 func (w watched) QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-	if err := w.meet(ctx, text, args); err != nil {
+	if err := w.interpose(ctx, text, args); err != nil {
 		return nil, err
 	}
 	return w.SQLTx.QueryContext(ctx, text, args...)
