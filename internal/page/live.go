@@ -53,7 +53,7 @@ func (l *live) watch(ctx context.Context, p *Page) {
 	ticker := time.NewTicker(liveEvery)
 	defer ticker.Stop()
 	var last look
-	told := time.Now()
+	eventAt := time.Now()
 	for {
 		select {
 		case <-ticker.C:
@@ -62,10 +62,10 @@ func (l *live) watch(ctx context.Context, p *Page) {
 		}
 		now, err := p.looks.get(ctx)
 		same := err == nil && reflect.DeepEqual(now.stats, last.stats) && reflect.DeepEqual(now.queues, last.queues)
-		if last = now; same && time.Since(told) < liveAtLeast {
+		if last = now; same && time.Since(eventAt) < liveAtLeast {
 			continue
 		}
-		told = time.Now()
+		eventAt = time.Now()
 		l.tell()
 	}
 }
