@@ -75,9 +75,9 @@ type line struct {
 	parallel int
 	failed   bool
 
-	// asking is true while a call asks for the kinds of the due jobs. unheard is true if there
+	// asking is true while a call asks for the kinds of the due jobs. wokenSince is true if there
 	// was a wakeup since that call began.
-	asking, unheard bool
+	asking, wokenSince bool
 }
 
 // waiter is one client that wants jobs.
@@ -153,7 +153,7 @@ func (h *hub) join(w *waiter, waits bool) *line {
 	l.waiting = append(l.waiting, w)
 	if waits && l.stop == nil {
 		l.listen()
-		l.news()
+		l.beginRound()
 	}
 	l.calm(w)
 	l.serve()

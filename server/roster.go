@@ -35,10 +35,10 @@ const (
 type roster struct {
 	register func(context.Context, ...dibs.WorkerInfo) error
 
-	mu      sync.Mutex
-	clients map[clientKey]*client
-	leases  map[leaseKey]*kept
-	toldAll time.Time
+	mu        sync.Mutex
+	clients   map[clientKey]*client
+	leases    map[leaseKey]*kept
+	listedAll time.Time
 }
 
 // clientKey identifies a client by the name of the token, the address, and the name of the worker.
@@ -51,12 +51,12 @@ type leaseKey struct {
 
 // client is what the roster knows about a client.
 type client struct {
-	info  dibs.WorkerInfo
-	kinds []string  // kinds of the last claim
-	asked int       // how many jobs its claims under way ask for
-	held  int       // how many leases it holds that it got here
-	heard time.Time // when its last claim ended
-	news  bool      // the register does not have the client's present state yet
+	info      dibs.WorkerInfo
+	kinds     []string  // kinds of the last claim
+	asked     int       // how many jobs its claims under way ask for
+	held      int       // how many leases it holds that it got here
+	claimedAt time.Time // when its last claim ended
+	changed   bool      // the register does not have the client's present state yet
 }
 
 // kept is a lease that a client got here.
@@ -114,7 +114,7 @@ func (of *client) asks(c dibs.ClaimRequest) {
 	if of.kinds = nil; of.info.Kinds != nil {
 		of.kinds = c.Kinds
 	}
-	of.news = of.news || of.info.Concurrency != before.Concurrency || len(of.info.Queues) != len(before.Queues) || len(of.info.Kinds) != len(before.Kinds)
+	of.changed = of.changed || of.info.Concurrency != before.Concurrency || len(of.info.Queues) != len(before.Queues) || len(of.info.Kinds) != len(before.Kinds)
 }
 
 // claimed notes which jobs a client has got that asked for n.
@@ -122,7 +122,7 @@ func (ro *roster) claimed(of *client, n int, jobs []*dibs.RawJob, now time.Time)
 	ro.mu.Lock()
 	defer ro.mu.Unlock()
 	of.asked -= n
-	of.heard = now
+	of.claimedAt = now
 	for _, j := range jobs {
 		key := leaseKey{j.ID, j.Token}
 		if len(ro.leases) == maxKept || ro.leases[key] != nil {
@@ -182,9 +182,9 @@ func (s *Server) tellOfGuests() {
 	}
 }
 
-// tell registers the clients that have news. If a call fails, its clients are registered the next time.
+// tell registers the clients that have changed. If a call fails, its clients are registered the next time.
 func (ro *roster) tell(ctx context.Context, now time.Time) (err error) {
-	for some := range slices.Chunk(ro.news(now), tellAtOnce) {
+	for some := range slices.Chunk(ro.changes(now), tellAtOnce) {
 		list := make([]dibs.WorkerInfo, len(some))
 		for i, each := range some {
 			list[i] = each.info
@@ -197,20 +197,20 @@ func (ro *roster) tell(ctx context.Context, now time.Time) (err error) {
 	return err
 }
 
-// told is the entry of a client that the database is to get.
-type told struct {
+// listing is the entry of a client that the database is to get.
+type listing struct {
 	key  clientKey
 	of   *client
 	info dibs.WorkerInfo
 }
 
-// news returns the entries of clients that have changed, and now and then those of all clients.
-func (ro *roster) news(now time.Time) (list []told) {
+// changes returns the entries of clients that have changed, and now and then those of all clients.
+func (ro *roster) changes(now time.Time) (list []listing) {
 	ro.mu.Lock()
 	defer ro.mu.Unlock()
-	all := now.Sub(ro.toldAll) >= tellAllEvery
+	all := now.Sub(ro.listedAll) >= tellAllEvery
 	if all {
-		ro.toldAll = now
+		ro.listedAll = now
 		for key, k := range ro.leases {
 			if now.After(k.until) {
 				ro.end(key)
@@ -220,24 +220,24 @@ func (ro *roster) news(now time.Time) (list []told) {
 	for key, of := range ro.clients {
 		info := of.info
 		switch {
-		case of.asked == 0 && of.held == 0 && now.Sub(of.heard) >= dibs.WorkerLostAfter:
+		case of.asked == 0 && of.held == 0 && now.Sub(of.claimedAt) >= dibs.WorkerLostAfter:
 			info.State = dibs.WorkerStopped
 			delete(ro.clients, key)
-		case !of.news && !all:
+		case !of.changed && !all:
 			continue
 		}
-		of.news = false
-		list = append(list, told{key, of, info})
+		of.changed = false
+		list = append(list, listing{key, of, info})
 	}
 	return list
 }
 
 // again marks clients whose entries could not be registered.
-func (ro *roster) again(list []told) {
+func (ro *roster) again(list []listing) {
 	ro.mu.Lock()
 	defer ro.mu.Unlock()
 	for _, each := range list {
-		if each.of.news = true; ro.clients[each.key] == nil {
+		if each.of.changed = true; ro.clients[each.key] == nil {
 			ro.clients[each.key] = each.of
 		}
 	}

@@ -32,20 +32,20 @@ func (l *line) listen() {
 func (l *line) wake() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.news()
+	l.beginRound()
 	l.serve()
 }
 
-// news begins a round, in which there may be jobs of all kinds. If clients want many different sets of
+// beginRound begins a round, in which there may be jobs of all kinds. If clients want many different sets of
 // kinds, a claim for each would cost too much, so the hub first asks of which kinds the due jobs are.
-func (l *line) news() {
+func (l *line) beginRound() {
 	l.round++
 	delete(l.nothing, allKinds)
 	switch {
 	case len(l.nothing) <= fewKinds:
 		clear(l.nothing)
 	case l.asking:
-		l.unheard = true
+		l.wokenSince = true
 	default:
 		l.asking = true
 		l.hub.run(l.ask)
@@ -67,7 +67,7 @@ func (l *line) ask() {
 			})
 			err = l.search(rest)
 		}
-		more = l.heard(err)
+		more = l.askAgain(err)
 	}
 }
 
@@ -77,12 +77,12 @@ func (l *line) dueKinds() ([]string, error) {
 	return l.hub.db.DueKinds(ctx, l.queue)
 }
 
-// heard ends the asking, and reports whether to ask again.
-func (l *line) heard(err error) (again bool) {
+// askAgain ends the asking, and reports whether to ask again.
+func (l *line) askAgain(err error) (again bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	again = l.unheard && err == nil
-	l.asking, l.unheard = again, false
+	again = l.wokenSince && err == nil
+	l.asking, l.wokenSince = again, false
 	return again
 }
 
