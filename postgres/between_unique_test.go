@@ -56,7 +56,7 @@ func TestAReplacementWaitsForAClaimOfTheHolder(t *testing.T) {
 				}
 				b.must(finish(b.ctx))
 				b.must(end())
-				if commit && until == dibs.UntilClaimed { // the key is free
+				if commit && until == dibs.UntilClaimed { // the claim was committed, so the key is free
 					want = dibs.Enqueued{ID: second[0].ID}
 				}
 				if second[0] != want {

@@ -102,7 +102,7 @@ func ExampleStore_SQLTx() {
 	fmt.Println("completed", jobs[0].ID)
 }
 
-func TestTheExamplesRun(t *testing.T) { // not in parallel: it has the variable and stdout
+func TestTheExamplesRun(t *testing.T) { // not in parallel: it sets a variable and redirects stdout
 	t.Setenv("DIBS_DB", pgtest.URL(t))
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -71,7 +71,7 @@ func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
 		e, err := b.Extend(b.ctx, []dibs.Lease{jobs[0].Lease()}, time.Hour)
 		if err == nil && len(e.Lost) == 0 {
 			b.leaseEndsIn(jobs[0], time.Hour)
-		} else if !errors.Is(err, dibs.ErrUnavailable) { // a busy machine rolled back too late
+		} else if !errors.Is(err, dibs.ErrUnavailable) { // on a busy machine the rollback came too late
 			t.Errorf("%+v, %v", e, err)
 		}
 	})

@@ -52,7 +52,7 @@ func TestAFinishWaitsForAClaimThatHasLockedItsJob(t *testing.T) {
 	finisher := b.watched(hook, "complete")
 	sent := 0
 	var again func()
-	again = func() { // both jobs, then each alone, then the rest
+	again = func() { // the finish tries both jobs, then each alone, then the rest
 		if sent++; sent < 4 {
 			hook.do = again
 			return

@@ -204,7 +204,7 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 		return "", 0
 	}
 	claim := claims("q", 10, 10)
-	more := damage("claim", "limit $3\n", "limit $3 + 5\n", "limit greatest(", "order by x.ctid limit greatest(") // reads all rows
+	more := damage("claim", "limit $3\n", "limit $3 + 5\n", "limit greatest(", "order by x.ctid limit greatest(") // the claim reads all rows
 	if _, n := rows(footprintOf(t, more, claim.do), "rows of job"); n != 15 {
 		t.Errorf("a claim of 10 that locks 15 jobs is seen to lock %d", n)
 	}

@@ -150,7 +150,7 @@ func TestTheFunctionsRefuseWhatIsNoJob(t *testing.T) {
 			t.Errorf("%s is refused with %q, want %q", jobs, e.Message, want)
 		}
 	}
-	// These are jobs, however they are written.
+	// These are valid jobs, though they are written in unusual ways.
 	execute(t, c, `select dibs.enqueue_many(E'[{"queue":"","kind":"7","group":"true"}, {"queue":"a,,b","kind":"App\\\\Jobs\\\\Mail","unique_key":"-1","payload":"{\\"x\\":1}"}, `+
 		`{"payload":"5","kind":null}, {"queue":"\\u00dc,[","payload":{"\\u0061": [ 1 ]}}]')`)
 	got := one[string](t, c, "select string_agg(concat_ws(' ', queue, kind, group_key, unique_key, payload), '; ' order by id) from dibs.job")

@@ -226,7 +226,7 @@ func TestTheFunctionsReadJobsAsGoDoes(t *testing.T) {
 			if errors.As(err, &want) {
 				want = &dibs.InvalidError{Field: strings.TrimSuffix("jobs[0]."+want.Field, ".job"), Reason: want.Reason}
 			} else {
-				job.Kind = cmp.Or(job.Kind, job.Queue, "default") // SQL has a default
+				job.Kind = cmp.Or(job.Kind, job.Queue, "default") // the SQL functions have a default kind
 				jobs := []dibs.NewJob{job}
 				if rest != "" {
 					jobs = append(jobs, dibs.NewJob{Kind: "default", Payload: []byte(`"\u0000"`)})

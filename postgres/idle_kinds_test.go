@@ -84,7 +84,7 @@ func TestClaimsForOneKindBehindManyOthersAreSpacedOut(t *testing.T) {
 		}
 		return jobs, sent.named(s)
 	}
-	claim(true) // it learns the lanes
+	claim(true) // the store learns the lanes
 	for _, again := range []bool{true, false} {
 		if jobs, names := claim(again); len(jobs) > 0 || slices.Contains(names, "claim") == again {
 			t.Errorf("claiming again: %v, it gets %d jobs and sends %q", again, len(jobs), names)

@@ -116,15 +116,15 @@ func TestWhatALifeCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, sent := tracedStoreAt(t, server.URL())
-	later := time.Now().Add(time.Hour) // what is done now and then is not part of a life
+	later := time.Now().Add(time.Hour) // leave out what a store does only now and then
 	s.sweeper.sweptAt, s.sweeper.expireCheckedAt = later, later
-	s.bell.ringing = true // no goroutine tells other processes what enqueues have not told
+	s.bell.ringing = true // keep the goroutine from notifying other processes
 	var b strings.Builder
 	for _, l := range lives {
 		l.run(t, callsOf(ctx, s), func(string) {}) // makes the queue, and prepares statements
 		s.StopMarks(l.queue())                     // a slow machine would move them
 		fmt.Fprintln(&b, l.name)
-		s.bell.toldAt = time.Time{} // an enqueue tells other processes
+		s.bell.toldAt = time.Time{} // let the next enqueue notify other processes itself
 		sent.transactions = nil
 		l.run(t, callsOf(ctx, s), func(step string) {
 			for _, statements := range sent.transactions {

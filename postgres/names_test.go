@@ -34,7 +34,7 @@ func TestSchemasOfLongNames(t *testing.T) {
 				return err
 			},
 		} {
-			for rung := false; !rung; { // it listens soon after it was opened
+			for rung := false; !rung; { // the store listens soon after it was opened
 				if err := enqueue(); err != nil {
 					t.Fatalf("%d characters: %v", length, err)
 				}

@@ -49,7 +49,7 @@ func TestGroupsLeaveNoRowOnceTheirQueuesRateIsSavedUp(t *testing.T) {
 	enqueue("waits")
 	claim(b.Store, 1)
 	enqueue("waits")
-	claim(b.openAnother(), 1) // admits: none may start
+	claim(b.openAnother(), 1) // this claim admits, and no job may start yet
 	want := []string{"g0", "g1", "g2", "g3", "g4", "own", "waits"}
 	if got := rows(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Fatalf("rows of %q, want %q: the rate is not saved up yet", got, want)

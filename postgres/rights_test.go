@@ -264,7 +264,7 @@ func TestAWorkerWithoutRightsEnds(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("Run ended with %v when a right was revoked", err)
-	case <-time.After(300 * time.Millisecond): // any time will do
+	case <-time.After(300 * time.Millisecond): // it need not be long enough to be sure
 	}
 	execute(t, owner, strings.NewReplacer("revoke", "grant", "from", "to").Replace(claims))
 	<-ran

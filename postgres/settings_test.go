@@ -51,7 +51,7 @@ func TestSettingsOfTheServerAreSurvivedOrNamed(t *testing.T) {
 	} {
 		for i, c := range sessions {
 			if i == len(sessions)-1 && h.what == "encoding" {
-				continue // pgx refuses it where it writes values into the text, and names it
+				continue // pgx refuses the setting if it writes values into the text, with an error that names it
 			}
 			t.Run(h.what+", "+c.name, func(t *testing.T) {
 				t.Parallel()

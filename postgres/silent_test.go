@@ -115,7 +115,7 @@ func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
 	t.Parallel()
 	w, address, through := newWires(t)
 	s, other := opened(t, through), opened(t, address)
-	(*Store)(nil).SetLog(nil) // a store that is not open listens to nothing
+	(*Store)(nil).SetLog(nil) // must not panic
 	(&Store{}).SetLog(nil)
 	s.bell.signOfLife = 100 * time.Millisecond
 	said := make(chan string, 100)
@@ -142,13 +142,13 @@ func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
 	time.Sleep(300 * time.Millisecond) // the listener asks for signs of life, and gets them
 	heard()
 	w.fallSilent()
-	for range 3 { // the first may be the ring of a new listener
+	for range 3 { // the first wake-up may come from the new connection
 		heard()
 	}
 	_ = s.Close() // after this, the store logs nothing more
 	close(said)
 	n := 0
-	for line := range said { // where a sign of life takes long, it falls silent more than once
+	for line := range said { // if the server answers slowly, the connection counts as silent more than once
 		if want := []string{"level=WARN msg=\"the connection that listens", "level=INFO msg=\"listening for wake-ups again"}[n%2]; !strings.Contains(line, want) {
 			t.Errorf("the log says %q, want %q", line, want)
 		}

@@ -128,7 +128,7 @@ func TestAReadOnlyServerIsNamed(t *testing.T) {
 	if !errors.Is(err, dibs.ErrUnavailable) || !strings.Contains(err.Error(), "default_transaction_read_only") {
 		t.Errorf("enqueued: %v", err)
 	}
-	_, err = s.Sweep(t.Context()) // though there is nothing to do
+	_, err = s.Sweep(t.Context()) // an error even though there is nothing to do
 	if !errors.Is(err, dibs.ErrUnavailable) || !strings.Contains(err.Error(), "default_transaction_read_only") {
 		t.Errorf("swept: %v", err)
 	}

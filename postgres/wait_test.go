@@ -51,7 +51,7 @@ func TestThousandsOfWaitersCostOneStatement(t *testing.T) {
 			ends <- err
 		}()
 	}
-	for most.Load() < n { // all of them in one statement
+	for most.Load() < n { // until one statement asks about all jobs
 		time.Sleep(time.Millisecond)
 	}
 	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: n, Lease: time.Hour})

@@ -62,7 +62,7 @@ func TestAStoreDoesNotHearItself(t *testing.T) {
 		<-fromOther
 	}
 	other.Wake("from another")
-	b.awaitWakeup(fromOther) // notifications come in their order
+	b.awaitWakeup(fromOther) // notifications arrive in their order
 	if len(wake) > 0 {
 		t.Error("the store woke its waiters twice")
 	}
