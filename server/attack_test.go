@@ -142,7 +142,7 @@ func TestPathsAreNotGuessed(t *testing.T) {
 		statuses, bodies := raw(t, address, request+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 2)
 		if len(statuses) != 1 || statuses[0] < 400 || statuses[0] >= 500 {
 			if request == "OPTIONS *" && len(statuses) == 1 && statuses[0] == 200 {
-				continue // net/http answers it by itself, with nothing
+				continue // net/http answers such a request by itself, with an empty body
 			}
 			t.Errorf("%.20q: %v %s", request, statuses, bodies)
 		}
@@ -218,7 +218,7 @@ func TestRapidResetsOverHTTP2(t *testing.T) {
 	web := s.HTTPServer()
 	web.TLSConfig = httptestConfig()
 	url := "https://" + run(t, s, web)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} // it is the test's own
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} // the certificate is the test's own
 	defer transport.CloseIdleConnections()
 	for range 20 {
 		r, err := http.NewRequestWithContext(t.Context(), "GET", url+"/v1/stats", nil)

@@ -50,11 +50,11 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // calls that wait
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // some calls wait
 		defer cancel()
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r.WithContext(ctx))
-		_, _ = io.Copy(io.Discard, r.Body) // as net/http does
+		_, _ = io.Copy(io.Discard, r.Body) // reads the rest, as net/http does
 		judge(t, raw, w, ctx.Err())
 	})
 }

@@ -20,9 +20,9 @@ import (
 const (
 	refuses  = "refuses"   // a call that names a queue: 403, whether there is such a queue or not
 	hides    = "hides"     // a call that names a job or a schedule: 404, as if there were none
-	skips    = "skips"     // a call that names several: as if there were none
+	skips    = "skips"     // a call that names several: as if those of other queues did not exist
 	filters  = "filters"   // a call that lists everything: only what belongs to the token's queues
-	byLease  = "by lease"  // the token of a lease is what counts
+	byLease  = "by lease"  // a call for which only the token of the lease counts
 	everyone = "everybody" // a call without a scope
 	whole    = "whole"     // a call about all queues: 403 for a token of some
 )

@@ -16,7 +16,7 @@ import (
 // meanwhile is a database in which somebody else acts between what a request looks at and what it does.
 type meanwhile struct {
 	dibs.Database
-	act func() // nil: not now
+	act func() // what somebody else does next; nil: nothing
 }
 
 func (m *meanwhile) now() {
@@ -223,7 +223,7 @@ func TestAConfirmedSettingThatAnotherHasChangedIsRefused(t *testing.T) {
 					t.Errorf("%s: %d, now %d: %s", path, status, now(), page)
 				}
 			}
-			to(5) // what was wanted
+			to(5) // the other change sets the value that was wanted
 			if status, page := b.send(path, form...); status != 200 || !strings.Contains(page, "Nothing to change") {
 				t.Errorf("%s: %d: %s", path, status, page)
 			}

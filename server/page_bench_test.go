@@ -56,7 +56,7 @@ func BenchmarkDrainBesidePages(b *testing.B) {
 			}
 			defer all.Wait()
 			defer leave()
-			time.Sleep(2 * time.Second) // until all are open
+			time.Sleep(2 * time.Second) // wait until all pages are open
 			return drain()
 		}
 		a, p := 0.0, 0.0
@@ -108,7 +108,7 @@ func lookOn(ctx context.Context, b *testing.B, web, path string) {
 			continue
 		}
 		if page := get(path); page != nil {
-			_, _ = io.Copy(io.Discard, page) // it ends where the look does
+			_, _ = io.Copy(io.Discard, page) // the stream ends when ctx ends
 			_ = page.Close()
 		}
 	}

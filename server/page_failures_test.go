@@ -211,7 +211,7 @@ func TestAllFailuresOfAGroupAreChanged(t *testing.T) {
 	other := die(t, db, "web", "k", "older %d", 2)
 	die(t, db, "mail", "k", "boom %d", more)
 	rare := die(t, db, "mail", "k", "rare", 1)
-	die(t, db, "mail", "k", "boom %d", dibs.MaxFailures) // at one time
+	die(t, db, "mail", "k", "boom %d", dibs.MaxFailures) // the jobs die at the same time
 	b := newBrowser(t, serve(t, db))
 	b.sees("/failures", "older …", "The last 10\u202f000 of 10\u202f201 dead jobs of", "10\u202f000+")
 	if status, page := b.send("/failures/requeue", group("mail", "k", "rare")...); status != http.StatusOK || !strings.Contains(page, "rare") {

@@ -171,7 +171,7 @@ func TestPagesOfLargeJobsAreShort(t *testing.T) {
 	defer s.Close()
 	c := dial(t, url)
 	defer c.Close()
-	if status := ask(t, c, "GET", "/v1/jobs?limit=1000", ""); status != http.StatusOK { // nobody reads it
+	if status := ask(t, c, "GET", "/v1/jobs?limit=1000", ""); status != http.StatusOK { // the answer stays in memory, as nobody reads it
 		t.Errorf("a list: %d", status)
 	}
 	crowded := newBrowser(t, url)

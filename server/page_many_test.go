@@ -67,7 +67,7 @@ func TestTickedJobsAreChanged(t *testing.T) {
 		if got := statesOf(t, db, dead); got[dibs.Waiting] != 2 || got["deleted"] != 1 || got[dibs.Dead] != 1 {
 			t.Errorf("%v", got)
 		}
-		// One that was put back and died anew after the question stays dead.
+		// A job that was put back and died anew after the question stays dead.
 		_, ask = b.send("/queues/bad/jobs/requeue", "state", "dead", "which", "ticked", "id", id(dead[3]))
 		if _, err := db.Requeue(t.Context(), dead[3:]); err != nil {
 			t.Fatal(err)

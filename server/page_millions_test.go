@@ -82,7 +82,7 @@ func (m *millions) fill(n int) {
 			if batch%5 > 1 && i%60 == 0 {
 				jobs[i].Delay = time.Hour
 			} else if batch%5 > 1 && i%60 == 1 {
-				jobs[i].Group = fmt.Sprintf("tenant %d", done+i%1000) // has three or four
+				jobs[i].Group = fmt.Sprintf("tenant %d", done+i%1000) // a group has three or four jobs
 			}
 		}
 		made, err := m.Enqueue(m.Context(), jobs)

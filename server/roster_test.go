@@ -106,7 +106,7 @@ func TestAClientIsListedWhileItWaitsOrHoldsALease(t *testing.T) {
 	g.expect("one whose lease has ended", g.after(tellAll), "")
 }
 
-const tellAll = 11 * time.Second // after it all clients are told of again
+const tellAll = 11 * time.Second // after this time all clients are registered again
 
 func TestClientsAreListedWithAllThatTheyAskFor(t *testing.T) {
 	t.Parallel()

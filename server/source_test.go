@@ -72,7 +72,7 @@ func TestOnlyTheServersOwnHostsAreServed(t *testing.T) {
 			if len(statuses) == 1 {
 				got = statuses[0]
 			}
-			served := got == want || want == 200 && method == "POST" && got == 415 // it got as far as the body, which is missing
+			served := got == want || want == 200 && method == "POST" && got == 415 // the request was accepted up to its body, which is missing
 			if !served {
 				t.Errorf("%s, Host %q: %v %s, want %d", method, host, statuses, bodies, want)
 			}

@@ -91,7 +91,7 @@ func TestFormsThatComeTooSlowlyAreRefused(t *testing.T) {
 			all.Go(func() {
 				form, rest := io.Pipe()
 				defer rest.Close()
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the http.Server's own time is a minute
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // the http.Server itself would wait for a minute
 				defer cancel()
 				r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+path, form)
 				if err != nil {

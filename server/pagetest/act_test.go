@@ -200,7 +200,7 @@ func (b *tab) filters(s *shop, scripts bool) {
 	b.want(`location.search.includes("state=dead") && document.querySelector("input[name=error]").value == "connection refused"`)
 	b.want(`document.querySelectorAll("table.jobs tbody tr").length == 5 && document.querySelector(".filter ~ .hint")`)
 	if scripts {
-		b.want(`document.getElementById("live").hidden`) // else each change would search anew
+		b.want(`document.getElementById("live").hidden`) // otherwise each change would start a new search
 	}
 	b.looks()
 	b.press(`.tabs a[href*="state=completed"]`)

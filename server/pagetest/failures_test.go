@@ -36,7 +36,7 @@ func TestAGroupOfFailuresIsChangedByHand(t *testing.T) {
 		n := 4300
 		ids := s.die("bulk", "k", "boom", n)
 		s.die("small", "k", "bang", 3)
-		time.Sleep(1100 * time.Millisecond) // the page knows queues of a second ago
+		time.Sleep(1100 * time.Millisecond) // a page may show queues as they were a second ago
 		b.open("/failures?queue=bulk")
 		b.says("boom …")
 		b.want(`document.querySelectorAll("#groups tbody tr").length == 1 && document.querySelector(".sparks path")`)
@@ -77,7 +77,7 @@ func (b *tab) untilDone(text string, meanwhile func()) {
 	defer ticker.Stop()
 	for {
 		meanwhile()
-		// The evaluation fails where the page is just left.
+		// The evaluation fails while the page is being left.
 		shown, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.querySelector("[role=status]")?.innerText ?? ""`))
 		if err == nil && strings.Contains(shown, text) {
 			return

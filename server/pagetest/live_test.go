@@ -154,7 +154,7 @@ func TestAPageThatNobodySeesAsksForNothing(t *testing.T) {
 	b.open("/")
 	b.until(on)
 	site.awaits(site.opened, "stream")
-	// A tab in front of it hides it.
+	// A tab in front of the page hides it.
 	other, cancel := chromedp.NewContext(b.ctx, chromedp.WithNewWindow(false))
 	defer cancel()
 	if err := chromedp.Do(other, chromedp.Navigate("about:blank")); err != nil {

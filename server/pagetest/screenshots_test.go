@@ -47,7 +47,7 @@ func TestScreenshots(t *testing.T) {
 			"changes": "/changes", "search": "/queues/mail?state=dead&error=refused&since=2h",
 		} {
 			b.open(path)
-			if name != "search" { // it does not follow what happens
+			if name != "search" { // this page is not loaded again by itself
 				b.until(on)
 			}
 			picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())

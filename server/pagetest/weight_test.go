@@ -24,13 +24,13 @@ func TestPagesAreLight(t *testing.T) {
 		if !needs.AtNight() && i%3 > 0 {
 			continue // all have the same style, script and icon
 		}
-		b := newTab(t, url) // which has nothing in its cache
+		b := newTab(t, url) // a new tab has an empty cache
 		b.open(path)
 		promised[bool](b, `fetch(document.querySelector("link[rel=icon]").href).then(() => true)`)
 		b.mu.Lock()
 		sum, parts, seen := 0.0, "", map[string]bool{}
 		for _, r := range b.requests {
-			if seen[r.url] { // a page that follows what happens has asked again
+			if seen[r.url] { // the page has loaded itself again
 				continue
 			}
 			seen[r.url] = true
