@@ -32,7 +32,7 @@ func TestASweepLooksAgainAtAJobThatIsHeld(t *testing.T) {
 		t.Fatal(jobs, err)
 	}
 	ids := []int64{jobs[0].ID, jobs[1].ID}
-	rows := c.Watched(t.Context(), func() {}, func(string, []any, func(string) error) error { return nil }) // without upkeep
+	rows := c.Watched(t.Context(), func() {}, func(string, []any, func(string) error) error { return nil }) // its sweeps have no upkeep
 	sweep := func(want int) {
 		t.Helper()
 		if done, err := rows.Sweep(t.Context()); err != nil || done.Expired != want {

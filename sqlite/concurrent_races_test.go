@@ -101,7 +101,7 @@ func TestAStartBesideAnAdmissionCounts(t *testing.T) {
 			c := newContest(t)
 			c.set(dibs.QueueChange{GroupLimit: new(5), GroupRate: &dibs.Rate{N: 1, Per: time.Hour, Burst: 1}})
 			ids := c.enqueue(dibs.NewJob{Group: "g"}, dibs.NewJob{Group: "g"}, dibs.NewJob{Group: "g"}, dibs.NewJob{Group: "g"})
-			if got := c.claimOn(c.Store, 1); !slices.Equal(got, ids[:1]) { // the burst of one lets a second start
+			if got := c.claimOn(c.Store, 1); !slices.Equal(got, ids[:1]) { // with a burst of 1, a second job may start
 				t.Fatalf("claimed %v", got)
 			}
 			c.enqueue(dibs.NewJob{Group: "g"}) // an admission is due

@@ -63,7 +63,7 @@ func TestCountsAreAppended(t *testing.T) {
 	if _, err := c.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if rows, completed, succeeded := c.counts(); rows > 2 || completed != 5 || succeeded != 5 { // the minute may have ended
+	if rows, completed, succeeded := c.counts(); rows > 2 || completed != 5 || succeeded != 5 { // there may be a row for each of two minutes
 		t.Errorf("a sweep has left %d rows, which count %d and %d jobs", rows, completed, succeeded)
 	}
 }

@@ -84,7 +84,7 @@ func steadyStore(t *rapid.T, path string) *sqlite.Store {
 			t.Error(err)
 		}
 	})
-	const ahead = 20_000 * 365 * 24 * 3600 * 1_000_000 // so far that half the way to it is negative
+	const ahead = 20_000 * 365 * 24 * 3600 * 1_000_000 // so large that the system's clock never moves the file's: see clock.sql
 	if _, err := s.DB().ExecContext(t.Context(), fmt.Sprintf(`
 		update dibs_clock set now = %d, seen = %d;
 		create trigger steady after update on dibs_clock begin update dibs_clock set seen = %[2]d; end`, begun, ahead)); err != nil {

@@ -134,7 +134,7 @@ func TestTimeNeverRunsBackwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	j, err := s.Get(t.Context(), done[0].ID)
-	if err != nil || j.CreatedAt.Before(later) || j.CreatedAt.After(later.Add(time.Hour)) { // the time goes on
+	if err != nil || j.CreatedAt.Before(later) || j.CreatedAt.After(later.Add(time.Hour)) { // the file's time goes on
 		t.Errorf("created at %v, want %v or soon after: %v", j.CreatedAt, later, err)
 	}
 }
