@@ -180,9 +180,9 @@ func named(queues []string) []string {
 	return queues
 }
 
-// tellOthers notifies other processes in an enqueue's own transaction, unless another enqueue
-// is doing so. Without that condition the commits of enqueues would wait for each other; with
-// it, they wait only for a NOTIFY of another program.
+// tellOthers notifies other processes in an enqueue's own transaction, unless another enqueue is
+// doing so. Without that condition the commits of enqueues would wait for each other; with it, an
+// enqueue waits at most for a NOTIFY that is no enqueue's.
 var tellOthers = qualify.Text("select pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q where pg_try_advisory_xact_lock($4)")
 
 var notify = qualify.Text("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q")

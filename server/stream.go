@@ -20,8 +20,8 @@ const (
 	streamJobs  = 1000
 	streamBytes = 1 << 20 // a single line may be longer
 	streamWait  = 10 * time.Millisecond
-	// maxLine is the length in bytes of the longest line. It holds a job with a payload of
-	// the default limit, twice as long as JSON with escapes.
+	// maxLine is the length in bytes of the longest line. It holds a job with a payload of the default limit,
+	// whose JSON may be twice as long because of escapes.
 	maxLine = 2*dibs.MaxPayload + 64<<10
 	// streamEnd is how long answers may take once the server closes.
 	streamEnd = 5 * time.Second
