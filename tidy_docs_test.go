@@ -62,13 +62,13 @@ func TestTidyInternalsNamesEveryFolder(t *testing.T) {
 }
 
 // TestTidyEachReasonWhyJobsDoNotStartIsExplained compares the table in docs/operations.md with
-// the reasons that internal/why gives.
+// the reasons that internal/holdups gives.
 func TestTidyEachReasonWhyJobsDoNotStartIsExplained(t *testing.T) {
 	t.Parallel()
 	text := section(t, "docs/operations.md", "Who works, and why nothing happens")
 	var given, explained []string
 	for _, name := range files(t, ".go") {
-		if path.Dir(name) == "internal/why" && !strings.HasSuffix(name, "_test.go") {
+		if path.Dir(name) == "internal/holdups" && !strings.HasSuffix(name, "_test.go") {
 			for _, m := range regexp.MustCompile(`\bReason: "(\w+)"`).FindAllStringSubmatch(read(t, name), -1) {
 				given = append(given, m[1])
 			}
@@ -80,7 +80,7 @@ func TestTidyEachReasonWhyJobsDoNotStartIsExplained(t *testing.T) {
 	slices.Sort(given)
 	slices.Sort(explained)
 	if given = slices.Compact(given); len(given) < 2 || !slices.Equal(given, explained) {
-		t.Errorf("docs/operations.md explains the reasons %q, internal/why gives %q", explained, given)
+		t.Errorf("docs/operations.md explains the reasons %q, internal/holdups gives %q", explained, given)
 	}
 }
 

@@ -133,8 +133,8 @@ var below = map[string][]string{
 	"storetest":        {"", "internal/checks", "internal/history", "internal/needs"},
 	"internal/wire":    {"", "internal/nesting"},
 	"internal/words":   {"internal/checks"},
-	"internal/why":     {"", "diagnosis", "internal/words"},
-	"internal/page":    {"", "internal/checks", "internal/failures", "internal/why", "internal/wire", "internal/words"},
+	"internal/holdups": {"", "diagnosis", "internal/words"},
+	"internal/page":    {"", "internal/checks", "internal/failures", "internal/holdups", "internal/wire", "internal/words"},
 	"server":           {"", "internal/checks", "internal/page", "internal/wire", "internal/words"},
 
 	"internal/reads":    {"", "internal/checks", "internal/ticks", "internal/waits"},

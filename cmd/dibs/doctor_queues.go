@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/diagnosis"
 	"github.com/dibs-queue/dibs/internal/failures"
+	"github.com/dibs-queue/dibs/internal/holdups"
 	"github.com/dibs-queue/dibs/internal/ticks"
-	holdups "github.com/dibs-queue/dibs/internal/why"
 	"github.com/dibs-queue/dibs/internal/words"
 )
 

@@ -97,7 +97,7 @@ func fieldsOf(v reflect.Type, flat bool) (names []string) {
 
 // reasons lists the reasons that the source names.
 func reasons(t *testing.T) (all []string) {
-	files, err := filepath.Glob("../../internal/why/*.go")
+	files, err := filepath.Glob("../../internal/holdups/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

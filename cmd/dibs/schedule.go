@@ -10,8 +10,8 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/holdups"
 	"github.com/dibs-queue/dibs/internal/ticks"
-	holdups "github.com/dibs-queue/dibs/internal/why"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	holdups "github.com/dibs-queue/dibs/internal/why"
+	"github.com/dibs-queue/dibs/internal/holdups"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"

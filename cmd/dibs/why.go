@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	holdups "github.com/dibs-queue/dibs/internal/why"
+	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
 // A why explains why due jobs of queues do not start, and a hold is one reason for it.

@@ -1,7 +1,7 @@
 package main
 
 import (
-	holdups "github.com/dibs-queue/dibs/internal/why"
+	"github.com/dibs-queue/dibs/internal/holdups"
 	"github.com/dibs-queue/dibs/internal/words"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/why"
+	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
 // place is a job that holds a place for which other jobs wait.
@@ -19,7 +19,7 @@ type place struct {
 // maxPlaces is how many jobs that hold places a page lists, of each state.
 const maxPlaces = 10
 
-// known implements why.Reader from a look: only the kinds of due jobs are read from the database.
+// known implements holdups.Reader from a look: only the kinds of due jobs are read from the database.
 type known struct {
 	look
 	dibs.Admin
@@ -39,7 +39,7 @@ func (p *Page) explain(r *request, v *jobView, now look) error {
 		v.Why = alarms(now, rows(now)[i])
 		return nil
 	}
-	w, err := why.Read(r.Context(), known{now, p.DB}, now.stats[i:i+1])
+	w, err := holdups.Read(r.Context(), known{now, p.DB}, now.stats[i:i+1])
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/why"
+	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
 // fresh is how old the figures on a page may be. If a look takes long, as to count the rows of a large adopted table
@@ -28,10 +28,10 @@ type look struct {
 	table   bool // the database is an adopted table, without a register of workers and a history
 	noDead  bool // the adopted table cannot list dead rows, for example without a side table
 
-	holders   why.Holders // transactions that lock rows, read if a schedule is late
+	holders   holdups.Holders // transactions that lock rows, read if a schedule is late
 	holdersAt time.Time
-	hangs     map[string]why.Hang // queues whose jobs hang
-	deaths    map[string]deaths   // the deaths of the last day, by queue
+	hangs     map[string]holdups.Hang // queues whose jobs hang
+	deaths    map[string]deaths       // the deaths of the last day, by queue
 	deathsAt  time.Time
 	times     map[string]timesAt // how long the last completed jobs took, by queue
 	hours     map[string]hourAt  // each queue's last hour, by its name
@@ -110,7 +110,7 @@ func (l *looks) ask(ctx context.Context, last look) (now look, err error) {
 		}
 		now.hourAt = now.at
 	}
-	if now.hangs, err = why.Hanging(ctx, l.db, why.Seen{Stats: now.stats, Queues: now.queues, Workers: now.workers}, false); err != nil {
+	if now.hangs, err = holdups.Hanging(ctx, l.db, holdups.Seen{Stats: now.stats, Queues: now.queues, Workers: now.workers}, false); err != nil {
 		return now, err
 	}
 	if err = now.readDeaths(ctx, l.db, last); err != nil {
@@ -132,13 +132,13 @@ func (now *look) readLate(ctx context.Context, db dibs.Admin, last look) (err er
 	if now.late, err = db.Schedules(ctx); err != nil {
 		return err
 	}
-	now.late = slices.DeleteFunc(now.late, func(s dibs.Schedule) bool { return !why.Late(s, time.Now()) })
+	now.late = slices.DeleteFunc(now.late, func(s dibs.Schedule) bool { return !holdups.Late(s, time.Now()) })
 	if now.holders, now.holdersAt = last.holders, last.holdersAt; len(now.late) == 0 || now.at.Sub(last.holdersAt) < holdersFresh {
 		return nil
 	}
 	brief, cancel := context.WithTimeout(ctx, holdersWithin)
 	defer cancel()
-	now.holders, _ = why.ReadHolders(brief, db) // after an error no transaction is named
+	now.holders, _ = holdups.ReadHolders(brief, db) // after an error no transaction is named
 	now.holdersAt = time.Now()
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/why"
+	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
 // queueRow is one queue of the overview.
@@ -250,7 +250,7 @@ func alarms(now look, q queueRow) (list []alarm) {
 }
 
 // hangAlarm says which jobs of a queue hang, and what to do: if a job timeout would help, it leads to the settings.
-func hangAlarm(queue string, h why.Hang) alarm {
+func hangAlarm(queue string, h holdups.Hang) alarm {
 	a := alarm{Queue: queue, Cause: causeHangs, Text: h.Text(), Bad: h.Wrong(old)}
 	if price := h.Price(); price != "" {
 		a.Text, a.Settings = a.Text+"; "+price, "set a job timeout"

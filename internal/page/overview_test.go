@@ -7,23 +7,23 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/why"
+	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
 func TestJobsThatHangAreAnAlarm(t *testing.T) {
 	t.Parallel()
-	held := why.HeldJob{ID: 7, Kind: "send", Worker: "anna", PID: 12, Host: "h", Since: time.Now().Add(-9 * time.Minute)}
+	held := holdups.HeldJob{ID: 7, Kind: "send", Worker: "anna", PID: 12, Host: "h", Since: time.Now().Add(-9 * time.Minute)}
 	const who = "worker anna (process 12 on h) has held job 7 (send) for 9m; "
 	for name, c := range map[string]struct {
-		hang  why.Hang
+		hang  holdups.Hang
 		alarm alarm
 	}{
-		"for a while":         {why.Hang{Idle: 2 * time.Minute, Since: true}, alarm{Text: who + "no attempt of the queue has ended since; a timeout ends these attempts, and each of them counts", Settings: "set a job timeout"}},
-		"for long":            {why.Hang{Idle: 9 * time.Minute, Since: true, Last: 1}, alarm{Bad: true, Text: who + "no attempt of the queue has ended since; a timeout ends these attempts, and each of them counts: 1 job has no other attempt left and would be dead", Settings: "set a job timeout"}},
-		"despite its timeout": {why.Hang{Idle: 9 * time.Minute, Ignored: time.Minute}, alarm{Bad: true, Text: who + "the queue's timeout of 60s is over, and its handlers do not heed that: only the end of their processes ends them", Next: "kill 12 # on h"}},
+		"for a while":         {holdups.Hang{Idle: 2 * time.Minute, Since: true}, alarm{Text: who + "no attempt of the queue has ended since; a timeout ends these attempts, and each of them counts", Settings: "set a job timeout"}},
+		"for long":            {holdups.Hang{Idle: 9 * time.Minute, Since: true, Last: 1}, alarm{Bad: true, Text: who + "no attempt of the queue has ended since; a timeout ends these attempts, and each of them counts: 1 job has no other attempt left and would be dead", Settings: "set a job timeout"}},
+		"despite its timeout": {holdups.Hang{Idle: 9 * time.Minute, Ignored: time.Minute}, alarm{Bad: true, Text: who + "the queue's timeout of 60s is over, and its handlers do not heed that: only the end of their processes ends them", Next: "kill 12 # on h"}},
 	} {
-		c.hang.Jobs, c.alarm.Queue, c.alarm.Cause = []why.HeldJob{held}, "q", causeHangs
-		now := look{at: time.Now(), hangs: map[string]why.Hang{"q": c.hang}}
+		c.hang.Jobs, c.alarm.Queue, c.alarm.Cause = []holdups.HeldJob{held}, "q", causeHangs
+		now := look{at: time.Now(), hangs: map[string]holdups.Hang{"q": c.hang}}
 		list := alarms(now, queueRow{QueueStats: dibs.QueueStats{Queue: "q", Waiting: 1, Running: 1, Claimed: 1}, Workers: 1})
 		if len(list) != 1 || list[0] != c.alarm {
 			t.Errorf("%s: the alarms are %+v, want %+v", name, list, c.alarm)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/why"
+	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
 // tab leads to the jobs of a queue in one state.
@@ -309,7 +309,7 @@ func (p *Page) schedules(r *request) (any, error) {
 		if !r.who.Reads(s.Queue) {
 			continue
 		}
-		row := scheduleRow{Schedule: s, Admin: r.who.Changes(s.Queue), Late: why.Late(s, time.Now())}
+		row := scheduleRow{Schedule: s, Admin: r.who.Changes(s.Queue), Late: holdups.Late(s, time.Now())}
 		if row.Late {
 			row.Why, row.Todo = lateness(now, s, r.who)
 		}

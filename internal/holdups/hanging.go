@@ -1,4 +1,4 @@
-package why
+package holdups
 
 import (
 	"cmp"

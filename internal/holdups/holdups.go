@@ -1,5 +1,5 @@
-// Package why tells why due jobs do not start.
-package why
+// Package holdups tells why due jobs do not start.
+package holdups
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package why_test
+package holdups_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/why"
+	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
 // history is a queue whose last attempt ended a while ago, with running jobs.
@@ -71,7 +71,7 @@ func TestJobsHangWhereOthersWaitAndNoAttemptEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stats := []dibs.QueueStats{{Queue: "q", Waiting: c.waiting, Running: int64(len(c.h.ran))}, {Queue: "idle", Waiting: 5}}
-			found, err := why.Hanging(t.Context(), &c.h, why.Seen{Stats: stats, Queues: []dibs.Queue{{Name: "q", JobTimeout: c.timeout}}}, !c.hasty)
+			found, err := holdups.Hanging(t.Context(), &c.h, holdups.Seen{Stats: stats, Queues: []dibs.Queue{{Name: "q", JobTimeout: c.timeout}}}, !c.hasty)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,12 +102,12 @@ func TestAllPlacesHeldForFarLongerThanUsualIsWrongSoon(t *testing.T) {
 		"the queue's limit is held":  {h: history{0, []time.Duration{3 * m}, 0, 2 * time.Second}, limit: 1, want: true},
 		"nothing has completed ever": {h: history{0, []time.Duration{2 * m, 3 * m}, 0, 0}},
 	} {
-		seen := why.Seen{
+		seen := holdups.Seen{
 			Stats:   []dibs.QueueStats{{Queue: "q", Waiting: 1, Running: int64(len(c.h.ran))}},
 			Queues:  []dibs.Queue{{Name: "q", Concurrency: c.limit}},
 			Workers: []dibs.WorkerInfo{{Name: "w", PID: 7, Host: "h", Concurrency: 2, Queues: []string{"q"}, State: dibs.WorkerWorking}},
 		}
-		found, err := why.Hanging(t.Context(), &c.h, seen, true)
+		found, err := holdups.Hanging(t.Context(), &c.h, seen, true)
 		h, is := found["q"]
 		if err != nil || !is || h.Wrong(5*m) != c.want {
 			t.Errorf("%s: it is wrong: %v, want %v (%+v, %v)", name, h.Wrong(5*m), c.want, h, err)
@@ -122,22 +122,22 @@ func TestAllPlacesHeldForFarLongerThanUsualIsWrongSoon(t *testing.T) {
 func TestAQueueThatHoldsThePlacesOfAnotherHangs(t *testing.T) {
 	t.Parallel()
 	h := history{0, []time.Duration{3 * time.Minute}, 0, 0}
-	seen := why.Seen{
+	seen := holdups.Seen{
 		Stats:   []dibs.QueueStats{{Queue: "slow", Running: 1}, {Queue: "starved", Waiting: 1}},
 		Queues:  []dibs.Queue{{Name: "slow"}, {Name: "starved"}},
 		Workers: []dibs.WorkerInfo{{Name: "w", Concurrency: 1, Queues: []string{"slow", "starved"}, State: dibs.WorkerWorking}},
 	}
-	found, err := why.Hanging(t.Context(), &h, seen, true)
+	found, err := holdups.Hanging(t.Context(), &h, seen, true)
 	if _, is := found["slow"]; err != nil || !is || len(found) != 1 {
 		t.Errorf("these hang: %+v, %v", found, err)
 	}
-	look := why.Look{Seen: seen}
+	look := holdups.Look{Seen: seen}
 	holds := look.InQueues(seen.Stats)
 	if len(holds) != 1 || holds[0].By != "slow" || holds[0].Text != "all places of its workers are taken (1 worker, 1 place), 1 of them by queue slow" {
 		t.Errorf("it does not start since %+v", holds)
 	}
 	seen.Workers[0].Concurrency = 2
-	if found, err := why.Hanging(t.Context(), &h, seen, true); err != nil || len(found) > 0 {
+	if found, err := holdups.Hanging(t.Context(), &h, seen, true); err != nil || len(found) > 0 {
 		t.Errorf("with a free place, these hang: %+v, %v", found, err)
 	}
 }
