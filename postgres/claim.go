@@ -237,7 +237,7 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 		return claimResult{}, err
 	}
 	got.upToDate = row.n > 0
-	got.lateEnded = got.lateEnded && got.upToDate // a transaction that was repeated may have set it
+	got.lateEnded = got.lateEnded && got.upToDate // if the transaction was repeated, an earlier run may have set lateEnded
 	switch lanes := s.queues.lanesOf(q.Name); {
 	case turn == "busy" && len(got.jobs) < r.N: // another process has the turn, and may free more places than it fills
 		s.bell.WakeAfter(q.Name, lanes.waitForTurn())

@@ -70,7 +70,7 @@ func (s *Store) ChangesJobs(name string) bool {
 // addTables makes the tables of this mode, unless another store on the file has.
 func (s *Store) addTables(ctx context.Context) error {
 	appended, look := false, s.sql.named("select count(*) from pragma_table_info('dibs_tally') where name = 'id'")
-	if err := rowstore.One(ctx, s.readers, look, &appended); err != nil || appended { // a caller's transaction may be open
+	if err := rowstore.One(ctx, s.readers, look, &appended); err != nil || appended { // write nothing if the tables exist: it would wait for a caller's open transaction
 		return err
 	}
 	tx, err := s.DB().BeginTx(ctx, nil)

@@ -55,7 +55,7 @@ func badPath(format string, args ...any) error {
 // makeFile makes an empty file, unless there is one.
 func makeFile(path string, mode fs.FileMode) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil // SQLite reports other errors
+		return nil // there is a file, or SQLite reports the error when it opens the path
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, mode)
 	if err != nil {

@@ -66,7 +66,7 @@ func nilContext(t *test) {
 func neverOpened(t *test) {
 	opened := reflect.TypeOf(t.db)
 	if opened.Kind() != reflect.Pointer {
-		return // such a store has no fields that are missing without Open
+		return // only a pointer to a store can be nil, or point to one that was never opened
 	}
 	for _, store := range []reflect.Value{reflect.Zero(opened), reflect.New(opened.Elem())} {
 		db := store.Interface().(dibs.Database)
