@@ -1,7 +1,7 @@
 -- Purpose: tell whether groups of a queue wait for an admission.
 -- Parameters: ?1 queue, ?2 now.
 -- Columns out: 1 if so, else 0.
--- Concurrency: a plain read; who asks later wakes workers.
+-- Concurrency: a plain read; a transaction that asks later wakes workers.
 select
   exists (
     select 1

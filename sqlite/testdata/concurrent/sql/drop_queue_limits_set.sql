@@ -1,4 +1,4 @@
--- Purpose: delete what a queue that is deleted has to be counted.
+-- Purpose: delete the notes of a queue that is deleted about jobs to be counted.
 -- Parameters: ?1 queue.
 -- Columns out: none.
 -- Concurrency: in the turn to delete the queue; without jobs nothing is to be counted.
