@@ -190,7 +190,7 @@ func TestAStoreIsNotReadyWhileNothingCanBeClaimed(t *testing.T) {
 			drop = "drop trigger no"
 		}
 		exec(t, db, drop)
-		take(t, s, 5) // not before their time
+		take(t, s, 5) // rows that are passed over are not tried before their time
 		s.PassedAreDue()
 		take(t, s, 5, 1, 2)
 		if err := s.Ready(); err != nil {
