@@ -48,7 +48,7 @@ bench:
 
 # a throw-away PostgreSQL server: prints its URL, lasts until Ctrl-C
 postgres:
-	@DIBS_PG_BIN=$$(scripts/postgres.sh) go run ./internal/pgtest/withpg
+	@DIBS_PG_BIN=$$(scripts/postgres.sh) go run ./internal/lab/pgtest/withpg
 
 # new inputs for each fuzz target, 30 s each: make fuzz FUZZTIME=5m
 fuzz:

@@ -46,10 +46,10 @@ func TestTidyInternalsNamesEveryFolder(t *testing.T) {
 	table := section(t, "docs/internals.md", "The folders")
 	var named []string
 	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(table, -1) {
-		named = append(named, strings.TrimPrefix(m[1], "internal/"))
+		named = append(named, strings.TrimPrefix(strings.TrimPrefix(m[1], "internal/"), "lab/"))
 	}
 	for _, name := range files(t, ".go") {
-		parts := strings.Split(path.Dir(name), "/")
+		parts := strings.Split(strings.TrimPrefix(path.Dir(name), "internal/lab/"), "/")
 		folder := parts[0]
 		if folder == "internal" || folder == "cmd" {
 			folder = parts[1]

@@ -83,23 +83,23 @@ func isSettings(name string) bool {
 
 // driver lists what a package may import beside the standard library and this module.
 var driver = map[string][]string{
-	".":                nil,
-	"adopt":            nil,
-	"adopt/advice":     {"go.yaml.in/yaml/v4"},
-	"adopt/mapping":    {"go.yaml.in/yaml/v4"},
-	"internal/adopted": nil,
-	"internal/ticks":   {"github.com/netresearch/go-cron"},
-	"internal/needs":   nil,
-	"internal/nesting": nil,
-	"internal/waits":   nil,
-	"internal/page":    nil,
-	"dibstest":         {"github.com/jackc/pgx/v5"},
-	"otel":             {"go.opentelemetry.io/otel"},
-	"metrics":          {"github.com/prometheus/client_golang"},
-	"internal/history": nil,                                                   // storetest is built on it, and its users get what it imports
-	"server":           {"go.yaml.in/yaml/v4", "golang.org/x/sync/semaphore"}, // pgx needs the semaphore too
-	"sqlite":           {"modernc.org/sqlite"},
-	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
+	".":                    nil,
+	"adopt":                nil,
+	"adopt/advice":         {"go.yaml.in/yaml/v4"},
+	"adopt/mapping":        {"go.yaml.in/yaml/v4"},
+	"internal/adopted":     nil,
+	"internal/ticks":       {"github.com/netresearch/go-cron"},
+	"internal/needs":       nil,
+	"internal/nesting":     nil,
+	"internal/waits":       nil,
+	"internal/page":        nil,
+	"dibstest":             {"github.com/jackc/pgx/v5"},
+	"otel":                 {"go.opentelemetry.io/otel"},
+	"metrics":              {"github.com/prometheus/client_golang"},
+	"internal/lab/history": nil,                                                   // storetest is built on it, and its users get what it imports
+	"server":               {"go.yaml.in/yaml/v4", "golang.org/x/sync/semaphore"}, // pgx needs the semaphore too
+	"sqlite":               {"modernc.org/sqlite"},
+	"postgres":             {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
 
 	"internal/reads":    nil,
 	"internal/rowstore": nil,
@@ -107,41 +107,61 @@ var driver = map[string][]string{
 
 // below lists which packages of this module a package may import.
 var below = map[string][]string{
-	".":                {"internal/nesting"},
-	"adopt":            {"", "adopt/mapping", "internal/adopted", "internal/checks", "internal/nesting", "internal/waits"},
-	"adopt/advice":     {"", "adopt", "adopt/mapping", "internal/adopted", "internal/checks", "internal/qualify"},
-	"adopt/mapping":    {""},
-	"internal/adopted": {"", "adopt/mapping", "internal/checks", "internal/qualify"},
-	"internal/checks":  {"", "internal/nesting", "internal/zone"},
-	"internal/combine": nil,
-	"internal/nesting": nil,
-	"diagnosis":        nil,
-	"footprint":        nil,
-	"internal/ticks":   {"", "internal/checks", "internal/zone"},
-	"internal/zone":    {""},
-	"internal/waits":   {"", "internal/checks"},
-	"sqlite":           {"", "internal/checks", "internal/reads", "internal/rowstore", "internal/sqlfiles", "diagnosis", "footprint"},
-	"internal/bucket":  {""},
-	"internal/rest":    nil,
-	"dibstest":         {"", "postgres", "sqlite"},
-	"otel":             {""},
-	"metrics":          {""},
-	"internal/qualify": nil,
-	"internal/session": {""},
-	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/reads", "internal/rest", "internal/ticks", "internal/waits", "diagnosis", "footprint", "internal/qualify", "internal/session", "internal/settings", "internal/sqlfiles", "internal/wakeups"},
-	"internal/history": {""},
-	"storetest":        {"", "internal/checks", "internal/history", "internal/needs"},
-	"internal/wire":    {"", "internal/nesting"},
-	"internal/words":   {"internal/checks"},
-	"internal/holdups": {"", "diagnosis", "internal/words"},
-	"internal/page":    {"", "internal/checks", "internal/failures", "internal/holdups", "internal/wire", "internal/words"},
-	"server":           {"", "internal/checks", "internal/page", "internal/wire", "internal/words"},
+	".":                    {"internal/nesting"},
+	"adopt":                {"", "adopt/mapping", "internal/adopted", "internal/checks", "internal/nesting", "internal/waits"},
+	"adopt/advice":         {"", "adopt", "adopt/mapping", "internal/adopted", "internal/checks", "internal/qualify"},
+	"adopt/mapping":        {""},
+	"internal/adopted":     {"", "adopt/mapping", "internal/checks", "internal/qualify"},
+	"internal/checks":      {"", "internal/nesting", "internal/zone"},
+	"internal/combine":     nil,
+	"internal/nesting":     nil,
+	"diagnosis":            nil,
+	"footprint":            nil,
+	"internal/ticks":       {"", "internal/checks", "internal/zone"},
+	"internal/zone":        {""},
+	"internal/waits":       {"", "internal/checks"},
+	"sqlite":               {"", "internal/checks", "internal/reads", "internal/rowstore", "internal/sqlfiles", "diagnosis", "footprint"},
+	"internal/bucket":      {""},
+	"internal/rest":        nil,
+	"dibstest":             {"", "postgres", "sqlite"},
+	"otel":                 {""},
+	"metrics":              {""},
+	"internal/qualify":     nil,
+	"internal/session":     {""},
+	"postgres":             {"", "internal/bucket", "internal/checks", "internal/combine", "internal/reads", "internal/rest", "internal/ticks", "internal/waits", "diagnosis", "footprint", "internal/qualify", "internal/session", "internal/settings", "internal/sqlfiles", "internal/wakeups"},
+	"internal/lab/history": {""},
+	"storetest":            {"", "internal/checks", "internal/lab/history", "internal/needs"},
+	"internal/wire":        {"", "internal/nesting"},
+	"internal/words":       {"internal/checks"},
+	"internal/holdups":     {"", "diagnosis", "internal/words"},
+	"internal/page":        {"", "internal/checks", "internal/failures", "internal/holdups", "internal/wire", "internal/words"},
+	"server":               {"", "internal/checks", "internal/page", "internal/wire", "internal/words"},
 
 	"internal/reads":    {"", "internal/checks", "internal/ticks", "internal/waits"},
 	"internal/rowstore": {"", "internal/bucket", "internal/checks", "internal/reads", "internal/rest", "internal/settings", "internal/ticks", "internal/waits", "internal/wakeups"},
 	"internal/settings": {"", "internal/checks"},
 	"internal/sqlfiles": {""},
 	"internal/wakeups":  {""},
+}
+
+// labUsers lists what may import internal/lab beside itself and tests: the commands demo, torture and bench, which run
+// it, the suite for databases, whose races package history judges, and the benchmark of other queues.
+var labUsers = []string{"cmd/dibs/demo", "cmd/dibs/torture", "cmd/dibs/bench", "storetest/", "bench/"}
+
+// TestTidyOnlyTheCommandsThatRunTheLabImportIt keeps what only proves out of what ships.
+func TestTidyOnlyTheCommandsThatRunTheLabImportIt(t *testing.T) {
+	t.Parallel()
+	for name, file := range goFiles(t) {
+		user := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
+		if strings.HasSuffix(name, "_test.go") || user("internal/lab/") || slices.ContainsFunc(labUsers, user) {
+			continue
+		}
+		for _, spec := range file.syntax.Imports {
+			if strings.Contains(spec.Path.Value, "/dibs/internal/lab") {
+				t.Errorf("%s must not import %s, which is not for what ships", name, spec.Path.Value)
+			}
+		}
+	}
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // TestMain also serves as the worker process of the tests that need real ones, and
@@ -18,5 +18,5 @@ func TestMain(m *testing.M) {
 	}
 	needs.Split()
 	// The server that all PostgreSQL tests share lives as long as this process.
-	goleak.VerifyTestMain(pgtest.M{M: m}, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/pgserver.(*Server).run.func1"))
+	goleak.VerifyTestMain(pgtest.M{M: m}, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/lab/pgserver.(*Server).run.func1"))
 }

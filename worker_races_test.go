@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/crash"
+	"github.com/dibs-queue/dibs/internal/lab/crash"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
 // BenchmarkClaim claims and finishes rows of an adopted table, 10 at a time, on SQLite and PostgreSQL.

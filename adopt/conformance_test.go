@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/storetest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/internal/adopted"
-	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
 // evidence holds what a run has recorded, and what is in the database after it.

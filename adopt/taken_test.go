@@ -9,7 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
-	"github.com/dibs-queue/dibs/internal/adopttest"
+	"github.com/dibs-queue/dibs/internal/lab/adopttest"
 )
 
 func productNamed(name string) product {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
-	"github.com/dibs-queue/dibs/internal/workload"
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 )
 
 // adoptedTable is a table as in a queue built by hand: with a mark for each claim, a

@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dibs-queue/dibs/internal/workload"
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 )
 
 // bench is one run of the program.

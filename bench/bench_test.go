@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
-	"github.com/dibs-queue/dibs/internal/workload"
 )
 
 // TestMain lets the test program be the processes that workloads start.

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/dibs-queue/dibs/internal/workload"
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 )
 
 // noticeable is the least difference of a figure, in percent, that is marked: small for

@@ -9,7 +9,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
-	"github.com/dibs-queue/dibs/internal/workload"
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 )
 
 // onSQLite is W10: W1 to W3 on SQLite with durable commits, beside the same driver with a

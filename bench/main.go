@@ -23,8 +23,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/dibs-queue/dibs/internal/pgserver"
-	"github.com/dibs-queue/dibs/internal/workload"
+	"github.com/dibs-queue/dibs/internal/lab/pgserver"
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 )
 
 func main() {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dibs-queue/dibs/internal/workload"
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 )
 
 // results is the output of --json and the input of plot.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/dibstest"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // A handler writes to a table of the program's, in the transaction that completes its job.

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/crash"
-	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/lab/crash"
+	"github.com/dibs-queue/dibs/internal/lab/history"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/footprint"
 	"github.com/dibs-queue/dibs/internal/golden"
-	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
 func footprintStore(t *testing.T) *Store {

@@ -3,8 +3,8 @@ package postgres_test
 import (
 	"testing"
 
-	"github.com/dibs-queue/dibs/internal/interleave"
-	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/interleave"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
 // TestInterleavingsFindDamage shows that the enumeration can fail: each of these

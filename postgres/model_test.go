@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/model"
-	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/model"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
 // TestModel compares the store with the reference model. The long form:

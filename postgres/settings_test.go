@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
 // Settings of a server, a database or a role do not change what a store reads and writes,

@@ -47,7 +47,7 @@ versions() {
 }
 
 # The faults of docs/broken.md that dibs torture must find; the tests above have found each on both databases.
-faults() { DIBS_SOAK=1 go test -count=1 -timeout 2h -run TestTortureFindsBrokenVariants ./internal/broken; }
+faults() { DIBS_SOAK=1 go test -count=1 -timeout 2h -run TestTortureFindsBrokenVariants ./internal/lab/broken; }
 
 # Two minutes of faults on each database.
 torture() {

@@ -33,7 +33,7 @@ model() {
 
 history() {
 	step 'random loads, judged'
-	go test ./internal/history -run '^TestARandomLoadBreaksNothing$' -count=50 -timeout 0
+	go test ./internal/lab/history -run '^TestARandomLoadBreaksNothing$' -count=50 -timeout 0
 }
 
 interleave() {
@@ -93,7 +93,7 @@ field() {
 
 broken() {
 	step 'the faults of docs/broken.md are found, by the tests and by dibs torture'
-	go test ./internal/broken -run 'TestEveryBrokenVariantIsCaught|TestTortureFindsBrokenVariants' -count=1 -v -timeout 0
+	go test ./internal/lab/broken -run 'TestEveryBrokenVariantIsCaught|TestTortureFindsBrokenVariants' -count=1 -v -timeout 0
 }
 
 schedules() {
@@ -110,7 +110,7 @@ lines() {
 
 memory() {
 	step 'the memory of a worker process, which completes 500 jobs a second'
-	DIBS_SOAK_MEMORY=${SOAK_MEMORY:-1h} go test ./internal/workload -run '^TestAWorkersMemoryStaysTheSame$' -count=1 -v -timeout 0
+	DIBS_SOAK_MEMORY=${SOAK_MEMORY:-1h} go test ./internal/lab/workload -run '^TestAWorkersMemoryStaysTheSame$' -count=1 -v -timeout 0
 }
 
 SOAK_SEED=${SOAK_SEED:-$(date +%s)}

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // BenchmarkDrainBesidePages claims and finishes jobs, 100 a call by two clients, alone and beside 50 open pages, which

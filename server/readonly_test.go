@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // A server on a standby is not ready, as workers and enqueuers cannot use it; what only reads goes on.

@@ -15,7 +15,7 @@ import (
 	modernc "modernc.org/sqlite"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/model"
+	"github.com/dibs-queue/dibs/internal/lab/model"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 	"github.com/dibs-queue/dibs/storetest"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
 // recorded is a store that records its calls. It gives each new job a payload with a key, by

@@ -1,6 +1,6 @@
 package advice_test
 
-import "github.com/dibs-queue/dibs/internal/adopttest"
+import "github.com/dibs-queue/dibs/internal/lab/adopttest"
 
 var (
 	onEach, exec       = adopttest.OnEach, adopttest.Exec

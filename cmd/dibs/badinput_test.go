@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
 func TestDatabasesThatCannotBeUsed(t *testing.T) {

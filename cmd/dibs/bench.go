@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/wire"
-	"github.com/dibs-queue/dibs/internal/workload"
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 )

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/wire"
-	"github.com/dibs-queue/dibs/internal/workload"
 )
 
 // benchReport holds the results of a run. 'dibs help json' describes it.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/wire"
-	"github.com/dibs-queue/dibs/internal/workload"
 	"golang.org/x/term"
 )
 

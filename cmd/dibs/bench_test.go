@@ -12,8 +12,8 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/workload"
 )
 
 // The bench runs at a very small scale, as a user would run it. It leaves nothing in the database.

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // told sends the lines of a log.

@@ -9,7 +9,7 @@ import (
 	"os/exec"
 	"os/signal"
 
-	"github.com/dibs-queue/dibs/internal/demo"
+	"github.com/dibs-queue/dibs/internal/lab/demo"
 	"github.com/spf13/cobra"
 )
 

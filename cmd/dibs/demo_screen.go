@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/demo"
+	"github.com/dibs-queue/dibs/internal/lab/demo"
 )
 
 // demoScreen shows the progress of the demo.

@@ -14,8 +14,8 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/demo"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/internal/lab/demo"
 	"github.com/dibs-queue/dibs/internal/needs"
 	_ "github.com/jackc/pgx/v5/stdlib" // reads the database without dibs
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-queue/dibs/internal/demo"
+	"github.com/dibs-queue/dibs/internal/lab/demo"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 

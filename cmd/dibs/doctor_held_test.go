@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
 // Handlers that hang fill the places of their workers. It is said after a minute who holds which job for

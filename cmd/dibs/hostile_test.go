@@ -16,11 +16,11 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/lab/history"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/dibs-queue/dibs/internal/pgtest"
-	"github.com/dibs-queue/dibs/internal/torture"
 )
 
 // Hostile text: terminal control sequences in all their forms, characters that reverse text, and

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // migrate prints what it has created, and where.

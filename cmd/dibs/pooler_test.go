@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/jackc/pgx/v5"
 )
 

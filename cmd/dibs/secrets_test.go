@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/dibs-queue/dibs/internal/torture"
 )
 
 // secret is a password wherever tests plant one.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab/pgserver"
+	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/dibs-queue/dibs/internal/pgserver"
-	"github.com/dibs-queue/dibs/internal/torture"
 	"github.com/spf13/cobra"
 )
 

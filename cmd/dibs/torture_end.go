@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/dibs-queue/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dibs-queue/dibs/internal/torture"
+	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/spf13/cobra"
 )
 

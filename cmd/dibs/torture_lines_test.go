@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/torture"
 )
 
 // The torture's processes that stay end jobs in every way that a program can, and some by mistakes.

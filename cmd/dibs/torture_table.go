@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/dibs-queue/dibs/internal/torture"
 )
 
 // tortureTable runs the torture on a copy of the adopted table.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs/internal/broken"
+	"github.com/dibs-queue/dibs/internal/lab/broken"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
-	"github.com/dibs-queue/dibs/internal/torture"
+	"github.com/dibs-queue/dibs/internal/lab/torture"
 )
 
 // reportTorture writes the verdict, and returns an error if a promise was broken.

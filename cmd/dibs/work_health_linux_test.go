@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // served reads the address of the health pages from the log.

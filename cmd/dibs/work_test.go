@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 const pause = 50 * time.Millisecond // between two looks: each opens the database

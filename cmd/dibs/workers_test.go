@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // register writes an entry for a worker, and lets it be seen that long ago.

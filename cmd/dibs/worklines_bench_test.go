@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
 // noop is a worker in Python whose jobs do nothing.

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
 

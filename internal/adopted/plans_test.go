@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/adopt/mapping"
-	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
 // everyPair matches a plan that compares each row of one input with each row of another.

@@ -1,0 +1,172 @@
+package crash_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab/crash"
+	"github.com/dibs-queue/dibs/internal/lab/history"
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// Each of these stores, except the first, has one fault that the judge must find.
+var stores = []struct {
+	fault string
+	finds string // part of the judge's message; empty: there must be none
+	wrap  func(dibs.Database) dibs.Database
+}{
+	{"none", "", func(d dibs.Database) dibs.Database { return d }},
+	{"forgets the last job of a batch", "promise 1:", func(d dibs.Database) dibs.Database { return losesLastJob{d} }},
+	{"stops in the middle of a batch", "the jobs that were enqueued together", func(d dibs.Database) dibs.Database { return stopsHalfway{d} }},
+	{"commits instead of rolling back", "failed or was rolled back", func(d dibs.Database) dibs.Database { return alwaysCommits{d} }},
+	{"leaves outcomes out of a transaction", "it ended twice", func(d dibs.Database) dibs.Database { return skipsOutcomes{d} }},
+	{"answers before it finishes", "it ended twice", func(d dibs.Database) dibs.Database { return &crash.Early{Database: d} }},
+	{"loses results", "an acknowledged finish was lost", func(d dibs.Database) dibs.Database { return losesResults{d} }},
+	{"counts released attempts", "excused attempts", func(d dibs.Database) dibs.Database { return countsReleases{d} }},
+	{"claims a job and does not return it", "were given to nobody", func(d dibs.Database) dibs.Database { return dropsClaimedJob{d} }},
+}
+
+func TestEachFaultIsFound(t *testing.T) {
+	t.Parallel()
+	for _, s := range stores {
+		t.Run(s.fault, func(t *testing.T) {
+			t.Parallel()
+			r := crash.Random(t)
+			var found []string
+			for range 10 { // some faults show only by luck, and calls without an answer excuse them
+				if found = threeCuts(t, s.wrap, r, s.finds); s.finds == "" || found == nil {
+					break
+				}
+			}
+			if len(found) > 0 {
+				t.Errorf("found %q, want %q", found, s.finds)
+			}
+		})
+	}
+}
+
+// threeCuts judges a new database after each of three cuts. It returns nil once the judge finds
+// the expected violation, and otherwise the judge's last findings.
+func threeCuts(t *testing.T, wrap func(dibs.Database) dibs.Database, r *rand.Rand, finds string) (found []string) {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "jobs.db"), sqlite.Options{Relaxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for run := range 3 {
+		cut(t, wrap(db), dir, r, run)
+		if found, err = crash.Judge(t.Context(), db, dir, fmt.Sprint("judge-", run)); err != nil {
+			t.Fatal(err)
+		}
+		if finds != "" && slices.ContainsFunc(found, func(line string) bool { return strings.Contains(line, finds) }) {
+			return nil
+		}
+	}
+	if finds != "" && len(found) == 0 {
+		return []string{"nothing"}
+	}
+	return found
+}
+
+// cut runs a client until its context ends in the middle of a call.
+func cut(t *testing.T, db dibs.Database, dir string, r *rand.Rand, run int) {
+	t.Helper()
+	rec, err := history.OpenIn(dir, fmt.Sprint("c-", run))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	steps := 0
+	c := crash.Client{Name: "c", DB: history.Wrap(db, rec), Rand: r, Answered: func() {
+		if steps++; steps == 100 {
+			time.AfterFunc(time.Duration(r.IntN(1000))*time.Microsecond, cancel)
+		}
+	}}
+	if err := c.Loop(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, dibs.ErrUnavailable) {
+		t.Error(err)
+	}
+	if err := rec.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+type losesLastJob struct{ dibs.Database }
+
+func (d losesLastJob) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	done, err := d.Database.Enqueue(ctx, jobs[:max(1, len(jobs)-1)])
+	if err == nil && len(jobs) > 1 {
+		done = append(done, dibs.Enqueued{ID: done[len(done)-1].ID + 1})
+	}
+	return done, err
+}
+
+type stopsHalfway struct{ dibs.Database }
+
+func (d stopsHalfway) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	if len(jobs) < 3 {
+		return d.Database.Enqueue(ctx, jobs)
+	}
+	if _, err := d.Database.Enqueue(ctx, jobs[:len(jobs)/2]); err != nil {
+		return nil, err
+	}
+	return nil, dibs.ErrUnavailable
+}
+
+type alwaysCommits struct{ dibs.Database }
+
+func (d alwaysCommits) InTx(ctx context.Context, f func(dibs.Tx) error) (err error) {
+	return errors.Join(d.Database.InTx(ctx, func(tx dibs.Tx) error { err = f(tx); return nil }), err)
+}
+
+type skipsOutcomes struct{ dibs.Database }
+
+func (d skipsOutcomes) InTx(ctx context.Context, f func(dibs.Tx) error) error {
+	return d.Database.InTx(ctx, func(tx dibs.Tx) error { return f(skipsFinish{tx}) })
+}
+
+type skipsFinish struct{ dibs.Tx }
+
+func (skipsFinish) Finish(context.Context, []dibs.Outcome) error { return nil }
+
+type losesResults struct{ dibs.Database }
+
+func (d losesResults) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	outcomes = slices.Clone(outcomes)
+	for i := range outcomes {
+		outcomes[i].Result = nil
+	}
+	return d.Database.Finish(ctx, outcomes)
+}
+
+type countsReleases struct{ dibs.Database }
+
+func (d countsReleases) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	outcomes = slices.Clone(outcomes)
+	for i, o := range outcomes {
+		if o.Ending == dibs.EndRelease {
+			outcomes[i] = dibs.Lease{ID: o.ID, Token: o.Token}.RetryAfter(0, "released")
+		}
+	}
+	return d.Database.Finish(ctx, outcomes)
+}
+
+type dropsClaimedJob struct{ dibs.Database }
+
+func (d dropsClaimedJob) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	jobs, err := d.Database.Claim(ctx, r)
+	if len(jobs) > 1 {
+		jobs = jobs[1:]
+	}
+	return jobs, err
+}
