@@ -80,7 +80,7 @@ func (e *evidence) judgeOrder(report func(string, ...any)) {
 // gather reads the records of the processes and of the database's triggers.
 func (f *fleet) gather(t *testing.T) *evidence {
 	t.Helper()
-	e := &evidence{killed: f.n - f.processes, touched: map[int64]bool{}, rank: map[int64]place{}}
+	e := &evidence{killed: f.crew.Replaced(), touched: map[int64]bool{}, rank: map[int64]place{}}
 	e.Effects, e.Slack, e.LeaseSlack, e.ReleasesCount = map[int64]int{}, slack, slack, adopted.ReleasesCount(f.m)
 	var err error
 	if e.Calls, err = history.Read(f.dir); err != nil {

@@ -3,10 +3,7 @@ package adopt_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -19,21 +16,14 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 
-const orderEnv = "DIBS_TEST_ADOPT_WORKER" // set only in worker processes
-
 // TestMain also serves as the worker process.
 func TestMain(m *testing.M) {
-	if text := os.Getenv(orderEnv); text != "" {
-		if err := work(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
+	lab.Obey(work)
 	needs.Split()
 	os.Exit(m.Run())
 }
@@ -44,11 +34,6 @@ type order struct {
 	PG                            bool
 }
 
-func (o order) env() string {
-	raw, _ := json.Marshal(o) // no error: it holds texts
-	return orderEnv + "=" + string(raw)
-}
-
 func nameOf(j *dibs.RawJob) string {
 	if j.Key != "" {
 		return j.Key
@@ -57,16 +42,7 @@ func nameOf(j *dibs.RawJob) string {
 }
 
 // work is the main function of a worker process. It ends when its stdin closes.
-func work(text string) error {
-	var o order
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // wait for the end of stdin
-		stop()
-	}()
+func work(ctx context.Context, o order) error {
 	driver := "sqlite"
 	if o.PG {
 		driver = "pgx"

@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
-	"github.com/dibs-queue/dibs/internal/lab/child"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
@@ -98,8 +98,7 @@ type fleet struct {
 	pg     bool
 	dsn    string
 	dir    string
-	live   []*child.Process
-	n      int // processes that were started
+	crew   lab.Crew
 	killed int // processes that held rows when they were killed
 }
 
@@ -218,14 +217,16 @@ func (f *fleet) run(t *testing.T) *evidence {
 	}
 	f.store = open(t, f.db, f.m)
 	before := f.ranks(t)
-	for range f.processes {
-		f.start(t)
+	f.crew = lab.Crew{Dir: f.dir, Rec: f.rec}
+	for i := range f.processes {
+		f.crew.Add(fmt.Sprint("worker", i+1), func(client string, _ int) (*osexec.Cmd, error) {
+			return lab.Self(order{Table: f.name, DSN: f.dsn, Dir: f.dir, PG: f.pg, Name: client, Broken: f.broken})
+		})
 	}
-	t.Cleanup(func() {
-		for _, p := range f.live {
-			_ = p.Kill() // a failed test may leave processes
-		}
-	})
+	t.Cleanup(f.crew.KillAll) // a failed test may leave processes
+	if err := f.crew.Start(); err != nil {
+		t.Fatal(err)
+	}
 	others := f.others(ctx, t)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -235,10 +236,8 @@ func (f *fleet) run(t *testing.T) *evidence {
 		case <-ctx.Done(): // the judges report the rows that have not ended
 		case <-tick.C:
 		}
-		for _, p := range f.live {
-			if err := p.Crashed(); err != nil {
-				t.Fatal(err)
-			}
+		if err := f.crew.Crashed(); err != nil {
+			t.Fatal(err)
 		}
 		if f.killed < f.kills && f.count(t, "ended") >= (f.killed+1)*f.rows/(f.kills+2) && f.kill(t) {
 			f.killed++
@@ -253,12 +252,9 @@ func (f *fleet) run(t *testing.T) *evidence {
 			break
 		}
 	}
-	for _, p := range f.live {
-		if err := p.Stop(30 * time.Second); err != nil {
-			t.Error(err)
-		}
+	if err := f.crew.Stop(30 * time.Second); err != nil {
+		t.Error(err)
 	}
-	f.live = nil
 	if err := f.rec.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -272,35 +268,21 @@ func (f *fleet) run(t *testing.T) *evidence {
 	return found
 }
 
-func (f *fleet) start(t *testing.T) {
-	t.Helper()
-	f.n++
-	name := fmt.Sprintf("worker%d", f.n)
-	cmd := osexec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), order{Table: f.name, DSN: f.dsn, Dir: f.dir, PG: f.pg, Name: name, Broken: f.broken}.env())
-	p, err := child.Start(name, f.dir, cmd, (*osexec.Cmd).Start)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.live = append(f.live, p)
-}
-
-// kill kills the oldest process that holds rows, and reports whether it still held some when it
-// died: it may have finished them since it was chosen.
+// kill kills a process that holds rows, of which another takes the place, and reports whether it still
+// held some when it died: it may have finished them since it was chosen.
 func (f *fleet) kill(t *testing.T) bool {
 	t.Helper()
 	held := f.held(t)
-	i := slices.IndexFunc(f.live, func(p *child.Process) bool { return held[p.Name] > 0 })
+	seats := slices.Concat(f.crew.Seats[f.killed%f.processes:], f.crew.Seats[:f.killed%f.processes])
+	i := slices.IndexFunc(seats, func(s *lab.Seat) bool { return held[s.Process().Name] > 0 })
 	if i < 0 {
 		return false
 	}
-	p := f.live[i]
-	f.live = slices.Delete(f.live, i, i+1)
-	if err := f.rec.Fault(p.Name, "killed", p.Kill); err != nil {
+	name := seats[i].Process().Name
+	if _, err := seats[i].Replace(); err != nil {
 		t.Fatal(err)
 	}
-	f.start(t)
-	return f.held(t)[p.Name] > 0
+	return f.held(t)[name] > 0
 }
 
 // held counts the rows that each process has claimed and not begun to finish.

@@ -2,18 +2,15 @@ package sqlite_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/lab/child"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/crash"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/needs"
@@ -22,23 +19,17 @@ import (
 
 const loadClients = 3 // clients in each process
 
-// loadEnv holds the name, run, seed and options of a process that loads the file.
-const loadEnv = "DIBS_TEST_LOAD"
-
+// loadPart is the order of a process that loads a file.
 type loadPart struct {
-	Client, Worker string
-	Seed           uint64
-	Relaxed        bool
-	Early          bool
+	Path, Client, Worker string
+	Seed                 uint64
+	Relaxed              bool
+	Early                bool
 }
 
 // load runs clients until it is killed, and records their calls beside the file.
-func load(ctx context.Context, path string) error {
-	var p loadPart
-	if err := json.Unmarshal([]byte(os.Getenv(loadEnv)), &p); err != nil {
-		return err
-	}
-	s, err := sqlite.Open(ctx, path, sqlite.Options{Relaxed: p.Relaxed})
+func load(ctx context.Context, p loadPart) error {
+	s, err := sqlite.Open(ctx, p.Path, sqlite.Options{Relaxed: p.Relaxed})
 	if err != nil {
 		return err
 	}
@@ -46,7 +37,7 @@ func load(ctx context.Context, path string) error {
 	if p.Early {
 		db = &crash.Early{Database: s}
 	}
-	rec, err := history.OpenIn(filepath.Dir(path), p.Client)
+	rec, err := history.OpenIn(filepath.Dir(p.Path), p.Client)
 	if err != nil {
 		return err
 	}
@@ -113,24 +104,20 @@ func killUnderLoad(t *testing.T, path string, r *rand.Rand, run, processes int, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	var running []*child.Process
+	crew := lab.Crew{Dir: filepath.Dir(path), Rec: rec}
+	defer crew.KillAll()
+	p.Path = path
 	for i := range processes {
 		p.Worker, p.Client, p.Seed = fmt.Sprintf("p%d", i), fmt.Sprintf("p%d-%d", i, run), r.Uint64()
-		settings, err := json.Marshal(p)
-		if err != nil {
+		order := p
+		crew.Add(p.Client, func(string, int) (*exec.Cmd, error) { return lab.Self(order) })
+		if err := crew.Start(); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.Command(self(t))
-		cmd.Env = append(os.Environ(), "DIBS_TEST_PART=load", "DIBS_TEST_FILE="+path, loadEnv+"="+string(settings))
-		process, err := child.Start(p.Client, filepath.Dir(path), cmd, (*exec.Cmd).Start)
-		if err != nil {
-			t.Fatal(err)
-		}
-		running = append(running, process)
 	}
-	for _, process := range running {
+	for _, s := range crew.Seats {
 		time.Sleep(time.Duration(r.Int64N(int64(within))))
-		if err := errors.Join(process.Crashed(), rec.Fault(process.Name, "killed", process.Kill)); err != nil {
+		if _, err := s.Kill(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
@@ -21,6 +22,7 @@ import (
 // The tests below start this test binary again as another process: TestMain then
 // plays the part that DIBS_TEST_PART names, on the file DIBS_TEST_FILE.
 func TestMain(m *testing.M) {
+	lab.Obey(load)
 	part, ok := parts[os.Getenv("DIBS_TEST_PART")]
 	if !ok {
 		needs.Split()
@@ -36,7 +38,6 @@ var parts = map[string]func(ctx context.Context, path string) error{
 	"enqueue": enqueueForever,
 	"work":    workUntilEmpty,
 	"open":    openAndEnqueue,
-	"load":    load,
 	"hold":    holdForever,
 }
 

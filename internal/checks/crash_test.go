@@ -14,24 +14,21 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/lab/child"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
-// enqueueIn is the variable with the database in which a child process of this test enqueues
-// jobs with periods and runs them, until its stdin ends.
-const enqueueIn = "DIBS_PERIODS_DB"
-
-// period is the period of all jobs.
+// period is that of all jobs.
 const period = 150 * time.Millisecond
 
 func TestMain(m *testing.M) {
-	child.Asked(enqueueIn, enqueueAndWork)
+	lab.Obey(enqueueAndWork)
 	os.Exit(m.Run())
 }
 
+// enqueueAndWork is what a process of this test does: it enqueues jobs with periods, and works them.
 func enqueueAndWork(ctx context.Context, url string) error {
 	db, err := open.Database(context.WithoutCancel(ctx), open.URL(url), open.Options{}) // opened even if stdin ends meanwhile
 	if err != nil {
@@ -118,34 +115,25 @@ func onePerPeriod(t *testing.T, url open.URL, processes int, lasts time.Duration
 		t.Fatal(err)
 	}
 	defer db.Close()
-	running := make([]*child.Process, processes)
-	begin := func(i, n int) {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), enqueueIn+"="+string(url))
-		if running[i], err = child.Start(fmt.Sprint("process", n), t.TempDir(), cmd, (*exec.Cmd).Start); err != nil {
-			t.Fatal(err)
-		}
+	crew := lab.Crew{Dir: t.TempDir()}
+	defer crew.KillAll()
+	for i := range processes {
+		crew.Add(fmt.Sprint("process-", i), func(string, int) (*exec.Cmd, error) { return lab.Self(url.Reveal()) })
 	}
-	for i := range running {
-		begin(i, i)
+	if err := crew.Start(); err != nil {
+		t.Fatal(err)
 	}
-	kills := 0
-	for end := time.Now().Add(lasts); time.Now().Before(end); kills++ {
-		time.Sleep(300 * time.Millisecond)
-		if err := running[kills%processes].Kill(); err != nil {
-			t.Fatal(err)
-		}
-		begin(kills%processes, processes+kills)
+	kills, err := crew.KillInTurn(300*time.Millisecond, lasts)
+	if err != nil {
+		t.Fatal(err)
 	}
 	// On a slow machine each process is killed before it does much: the last ones go on until there are enough jobs to
 	// judge.
 	for end := time.Now().Add(5 * time.Minute); len(jobsOf(t, db)) < 20 && time.Now().Before(end); {
 		time.Sleep(100 * time.Millisecond)
 	}
-	for _, p := range running {
-		if err := p.Stop(time.Minute); err != nil {
-			t.Fatal(err)
-		}
+	if err := crew.Stop(time.Minute); err != nil {
+		t.Fatal(err)
 	}
 	jobs := jobsOf(t, db)
 	slices.SortFunc(jobs, func(a, b *dibs.RawJob) int {

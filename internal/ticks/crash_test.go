@@ -2,6 +2,7 @@ package ticks_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,21 +13,18 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/lab/child"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
-// A process of this test looks after the schedules of the database that this variable names,
-// until its stdin ends.
-const lookAfter = "DIBS_TICKS_DB"
-
 func TestMain(m *testing.M) {
-	child.Asked(lookAfter, work)
+	lab.Obey(work)
 	os.Exit(m.Run())
 }
 
+// work is what a process of this test does: it looks after the schedules of a database.
 func work(ctx context.Context, url string) error {
 	db, err := open.Database(context.WithoutCancel(ctx), open.URL(url), open.Options{}) // stdin may end meanwhile
 	if err != nil {
@@ -67,20 +65,13 @@ func eachTickOnce(t *testing.T, url string, schedules, processes int, lasts time
 		t.Fatal(err)
 	}
 	defer db.Close()
-	running := make([]*child.Process, processes)
-	started := 0
-	begin := func(i int) {
-		started++
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), lookAfter+"="+url)
-		p, err := child.Start(fmt.Sprint("process", started), t.TempDir(), cmd, (*exec.Cmd).Start)
-		if err != nil {
-			t.Fatal(err)
-		}
-		running[i] = p
+	crew := lab.Crew{Dir: t.TempDir()}
+	defer crew.KillAll()
+	for i := range processes {
+		crew.Add(fmt.Sprint("process-", i), func(string, int) (*exec.Cmd, error) { return lab.Self(url) })
 	}
-	for i := range running {
-		begin(i)
+	if err := crew.Start(); err != nil {
+		t.Fatal(err)
 	}
 	list := make([]dibs.Schedule, schedules)
 	for i := range list {
@@ -90,18 +81,9 @@ func eachTickOnce(t *testing.T, url string, schedules, processes int, lasts time
 	if err := db.SetSchedules(ctx, "test", list); err != nil {
 		t.Fatal(err)
 	}
-	kills := 0
-	for end := time.Now().Add(lasts); time.Now().Before(end); kills++ {
-		time.Sleep(time.Second)
-		if err := running[kills%processes].Kill(); err != nil {
-			t.Fatal(err)
-		}
-		begin(kills % processes)
-	}
-	for _, p := range running {
-		if err := p.Stop(time.Minute); err != nil {
-			t.Fatal(err)
-		}
+	kills, err := crew.KillInTurn(time.Second, lasts)
+	if err := errors.Join(err, crew.Stop(time.Minute)); err != nil {
+		t.Fatal(err)
 	}
 	ticks, late := judge(t, db, list)
 	slices.Sort(late)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/lab/child"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
@@ -54,7 +54,7 @@ type stage struct {
 	plan          Plan
 	began         time.Time
 	history       history.Reader
-	workers       []*child.Process
+	workers       []*lab.Process
 	kills         []Kill
 	recoveryShown bool // an event has said that the killed worker's jobs run again
 	progress      Progress
@@ -141,7 +141,7 @@ func (r *stage) startAll(context.Context) error {
 
 func (r *stage) startOne() error {
 	name := fmt.Sprintf("worker-%d", len(r.workers)+1)
-	p, err := child.Start(name, r.Dir, r.Command(name), (*exec.Cmd).Start)
+	p, err := lab.Start(name, r.Dir, r.Command(name), nil)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
-	"github.com/dibs-queue/dibs/internal/lab/history"
+	"github.com/dibs-queue/dibs/internal/lab"
 )
 
 // Adopted is the copy of an adopted table that a run works on. The rows of the copy are made
@@ -65,7 +65,7 @@ func (c *client) workAdopted(ctx context.Context) error {
 func RunAdopted(ctx context.Context, c Config) (_ *Result, err error) {
 	r := &run{Config: c, counts: map[string]int{}}
 	defer r.killAll()
-	if r.rec, err = history.OpenIn(c.Dir, "faults"); err != nil {
+	if err := r.openRecords(); err != nil {
 		return nil, err
 	}
 	if err := r.describeAdopted(ctx); err != nil {
@@ -133,7 +133,7 @@ func (r *run) tormentAdopted(ctx context.Context, o *others) error {
 		}
 		return err
 	}}}
-	if canStop {
+	if lab.CanSuspend {
 		all = append(all, fault{1500 * time.Millisecond, r.stopOne})
 	}
 	if !r.onSQLite() {

@@ -3,6 +3,8 @@ package torture
 import (
 	"context"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/lab"
 )
 
 // drainers is how many workers run the remaining jobs. More of them would hinder each other,
@@ -12,7 +14,11 @@ const drainers = 8
 // drain ends the producers and most workers. Then it waits until the others have ended all
 // jobs, or make no progress any more.
 func (r *run) drain(ctx context.Context) error {
-	if err := r.end(func(timer Part) bool { return timer.Producer || timer.Seat >= drainers }); err != nil {
+	surplus := map[*lab.Seat]bool{}
+	for _, s := range r.seats {
+		surplus[s.Seat] = s.part.Producer || s.part.Seat >= drainers
+	}
+	if err := r.crew.Stop(endTime, func(s *lab.Seat) bool { return surplus[s] }); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)

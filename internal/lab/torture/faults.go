@@ -3,9 +3,10 @@ package torture
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/lab"
 )
 
 // fault is an action that is repeated for as long as the faults go on.
@@ -39,11 +40,8 @@ var FaultTexts = []struct{ Name, Text string }{
 	{endedElsewhere, "rows ended by another program"},
 }
 
-// The texts in the records of some faults.
-const (
-	killed   = "killed (SIGKILL)"
-	snapshot = "snapshot held (REPEATABLE READ)"
-)
+// snapshot is the text in the records of a fault.
+const snapshot = "snapshot held (REPEATABLE READ)"
 
 // faults lists the faults that are possible on this database and system.
 func (r *run) faults() []fault {
@@ -55,7 +53,7 @@ func (r *run) faults() []fault {
 		{50 * time.Millisecond, r.serveSteady},
 		{500 * time.Millisecond, r.claimTwice},
 	}
-	if canStop {
+	if lab.CanSuspend {
 		all = append(all, fault{1500 * time.Millisecond, r.stopOne})
 	}
 	if !r.onSQLite() {
@@ -86,51 +84,21 @@ func (r *run) count(what string) {
 	r.counts[what]++
 }
 
-// lockSeat locks a random seat. It returns nil if another fault has locked that seat.
-func (r *run) lockSeat(rng *rand.Rand) *seat {
-	s := r.seats[rng.IntN(len(r.seats))]
-	if !s.mu.TryLock() {
-		return nil
-	}
-	return s
-}
+func (r *run) anySeat(rng *rand.Rand) *seat { return r.seats[rng.IntN(len(r.seats))] }
 
 // killOne kills a process while it works, and starts another in its place.
 func (r *run) killOne(_ context.Context, rng *rand.Rand) error {
-	s := r.lockSeat(rng)
-	if s == nil {
-		return nil
+	did, err := r.anySeat(rng).Replace()
+	if did && err == nil {
+		r.count(kills)
 	}
-	defer s.mu.Unlock()
-	if err := s.process.crashed(); err != nil {
-		return err
-	}
-	if err := r.rec.Fault(s.process.client, killed, s.process.kill); err != nil {
-		return err
-	}
-	r.count(kills)
-	return s.start()
+	return err
 }
 
 // stopOne stops a process for longer than its leases last.
 func (r *run) stopOne(ctx context.Context, rng *rand.Rand) error {
-	s := r.lockSeat(rng)
-	if s == nil {
-		return nil
-	}
-	defer s.mu.Unlock()
-	if err := s.process.crashed(); err != nil {
-		return err
-	}
-	d := lease + time.Duration(rng.Int64N(int64(lease)))
-	err := r.rec.Fault(s.process.client, fmt.Sprintf("stopped (SIGSTOP) for %v", d.Round(time.Millisecond)), func() error {
-		if err := stop(s.process.cmd.Process); err != nil {
-			return err
-		}
-		wait(ctx, d)
-		return cont(s.process.cmd.Process)
-	})
-	if ctx.Err() == nil {
+	did, err := r.anySeat(rng).Suspend(ctx, lease+time.Duration(rng.Int64N(int64(lease))))
+	if did && err == nil && ctx.Err() == nil {
 		r.count(stops)
 	}
 	return err
@@ -139,17 +107,14 @@ func (r *run) stopOne(ctx context.Context, rng *rand.Rand) error {
 // cutOne cuts a connection after the server has executed a statement and before its answer
 // arrives. The seat is not locked, so that cuts also hit stopped and dying processes.
 func (r *run) cutOne(ctx context.Context, rng *rand.Rand) error {
-	s := r.seats[rng.IntN(len(r.seats))]
+	s := r.anySeat(rng)
 	ctx, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
 	if !s.proxy.cut(ctx) {
 		return nil // no answer came that could be held back
 	}
 	r.count(cuts)
-	s.mu.Lock()
-	client := s.process.client
-	s.mu.Unlock()
-	return r.rec.Fault(client, "connection cut, the answer held back", func() error { return nil })
+	return r.rec.Fault(s.Process().Name, "connection cut, the answer held back", func() error { return nil })
 }
 
 // holdSnapshot holds a snapshot open for a while, so that the server cannot vacuum. If the

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
@@ -60,7 +61,8 @@ const (
 // does not change while the faults go on.
 type run struct {
 	Config
-	seats       []*seat
+	crew        lab.Crew
+	seats       []*seat // those of the crew, in the same order
 	startQueues []dibs.Queue
 	startGroups map[string]int
 
@@ -79,7 +81,7 @@ type run struct {
 func Run(ctx context.Context, c Config) (_ *Result, err error) {
 	r := &run{Config: c, startGroups: map[string]int{}, counts: map[string]int{}}
 	defer r.killAll()
-	if r.rec, err = history.OpenIn(c.Dir, "faults"); err != nil {
+	if err := r.openRecords(); err != nil {
 		return nil, err
 	}
 	if r.operator, err = history.OpenIn(c.Dir, "operator"); err != nil {
@@ -106,6 +108,13 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 	}
 	r.Took, r.Faults = time.Since(r.Began), r.counts
 	return r.judge(ctx)
+}
+
+// openRecords makes the file for the faults.
+func (r *run) openRecords() (err error) {
+	r.rec, err = history.OpenIn(r.Dir, "faults")
+	r.crew = lab.Crew{Dir: r.Dir, Launch: r.Processes.Start, Rec: r.rec}
+	return err
 }
 
 // runSteps runs the steps one after the other, until one fails or ctx ends.
@@ -154,6 +163,13 @@ func (r *run) judge(ctx context.Context) (result *Result, err error) {
 	return result, err
 }
 
+// seat is the place of a worker or a producer.
+type seat struct {
+	*lab.Seat
+	part  Part
+	proxy *proxy // nil on SQLite
+}
+
 // addSeats makes the seats of all workers, or of all producers.
 func (r *run) addSeats(n int, name string, producer bool, pool int) error {
 	for i := range n {
@@ -171,8 +187,11 @@ func (r *run) addSeats(n int, name string, producer bool, pool int) error {
 				return err
 			}
 		}
-		s.command = func(p Part) (*exec.Cmd, error) { return r.Processes.Command(p, url) }
-		s.launch = r.Processes.Start
+		s.Seat = r.crew.Add(s.part.Name, func(client string, nth int) (*exec.Cmd, error) {
+			part := s.part
+			part.Client, part.Seed = client, part.Seed+uint64(nth)<<32
+			return r.Processes.Command(part, url)
+		})
 		r.seats = append(r.seats, s)
 	}
 	return nil
@@ -191,14 +210,7 @@ func (r *run) makeSeats(ctx context.Context) error {
 	return errors.Join(err, r.addSeats(r.Workers, "worker", false, pool), r.addSeats(producers, "producer", true, pool))
 }
 
-func (r *run) startAll(context.Context) error {
-	for _, s := range r.seats {
-		if err := s.start(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (r *run) startAll(context.Context) error { return r.crew.Start() }
 
 // withSQL runs f with database/sql connections that do not go through the proxies.
 func (r *run) withSQL(f func(*sql.DB) error) error { return withSQL(r.DB, r.URL, f) }
@@ -226,48 +238,19 @@ func (r *run) monitor(ctx context.Context, stage string) error {
 			return nil
 		case <-ticker.C:
 		}
-		if err := r.crashed(); err != nil {
+		if err := r.crew.Crashed(); err != nil {
 			return err
 		}
 		r.showProgress(ctx, stage)
 	}
 }
 
-func (r *run) crashed() error {
-	for _, s := range r.seats {
-		if !s.mu.TryLock() {
-			continue // a fault acts on the process
-		}
-		err := s.process.crashed()
-		s.mu.Unlock()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *run) endAll(context.Context) error { return r.end(func(Part) bool { return true }) }
-
-// end ends the processes whose parts the function which selects.
-func (r *run) end(which func(Part) bool) error {
-	errs := make([]error, len(r.seats))
-	var group sync.WaitGroup
-	for i, s := range r.seats {
-		if which(s.part) {
-			group.Go(func() { errs[i] = s.process.end(endTime) })
-		}
-	}
-	group.Wait()
-	return errors.Join(errs...)
-}
+func (r *run) endAll(context.Context) error { return r.crew.Stop(endTime) }
 
 // killAll ends the processes that still run if a run ends early, and all proxies.
 func (r *run) killAll() {
+	r.crew.KillAll()
 	for _, s := range r.seats {
-		if s.process != nil {
-			_ = s.process.kill() // the run ends in any case
-		}
 		if s.proxy != nil {
 			s.proxy.close()
 		}

@@ -3,9 +3,7 @@ package torture
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -17,37 +15,26 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/pgserver"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
-// asPart is the environment variable that makes the test program play a part of a run.
-const asPart = "TORTURE_TEST_PART"
+// order makes the test program play a part of a run.
+type order struct {
+	Part Part
+	URL  string
+}
 
 func TestMain(m *testing.M) {
-	if part := os.Getenv(asPart); part != "" {
-		if err := playPart(part, os.Getenv("TORTURE_TEST_URL")); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	lab.Obey(func(ctx context.Context, o order) error { return o.Part.play(ctx, o.URL) })
 	needs.Split()
 	os.Exit(m.Run())
 }
 
-func playPart(text, url string) error {
-	var p Part
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		stop()
-	}()
+func (p Part) play(ctx context.Context, url string) error {
 	for {
 		db, err := open.Database(ctx, open.URL(url), open.Options{})
 		if err == nil {
@@ -99,12 +86,7 @@ func (s crashing) Crash(hard bool) error {
 
 type testProcesses struct{}
 
-func (testProcesses) Command(p Part, url string) (*exec.Cmd, error) {
-	text, err := json.Marshal(p)
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asPart+"="+string(text), "TORTURE_TEST_URL="+url)
-	return cmd, err
-}
+func (testProcesses) Command(p Part, url string) (*exec.Cmd, error) { return lab.Self(order{p, url}) }
 
 func (testProcesses) Start(cmd *exec.Cmd) error { return cmd.Start() }
 
@@ -114,7 +96,7 @@ func untilAllWasTried(t *testing.T, faults []string, torture func() *Result) {
 	t.Helper()
 	left := map[string]bool{}
 	for _, f := range faults {
-		left[f] = canStop || f != stops
+		left[f] = lab.CanSuspend || f != stops
 	}
 	for n := range 9 {
 		left[fmt.Sprint("promise ", n+1)] = true

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
@@ -52,7 +53,7 @@ func mostTroubled(calls []*history.Call) int64 {
 	score, attempts, holder := map[int64]int{}, map[int64]int{}, map[int64]string{}
 	killedAt := map[string]time.Time{}
 	for _, c := range calls {
-		if c.Text == killed {
+		if c.Text == lab.Killed {
 			killedAt[c.Worker] = c.Begin
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/lab/child"
+	"github.com/dibs-queue/dibs/internal/lab"
 )
 
 // A worker process is a second process of this program that works at the same place.
@@ -71,7 +71,7 @@ const (
 
 // worker is a started worker process.
 type worker struct {
-	*child.Process
+	*lab.Process
 	count        atomic.Int64
 	reported     chan struct{} // holds an element if a report has come since the last look
 	reportsEnded chan error    // receives one error, or nil, after the last report
@@ -94,7 +94,7 @@ func (b *Bench) spawn(ctx context.Context, name string, o order) (*worker, error
 	}
 	cmd.Env, cmd.Stdout = append(cmd.Environ(), OrderEnv+"="+string(text)), out
 	w := &worker{reported: make(chan struct{}, 1), reportsEnded: make(chan error, 1)}
-	w.Process, err = child.Start(name, b.Dir, cmd, b.Launch)
+	w.Process, err = lab.Start(name, b.Dir, cmd, b.Launch)
 	_ = out.Close() // the process has its own copy
 	if err != nil {
 		_ = in.Close() // no process writes to it

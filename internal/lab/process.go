@@ -1,8 +1,6 @@
-// Package child starts and ends the processes of the demo, of torture, of bench and of tests.
-package child
+package lab
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -26,27 +24,12 @@ type Process struct {
 	exitErr    error
 }
 
-// Asked runs f and ends this process, if it was started with that variable: f gets its value,
-// and a context that ends with stdin. A test's program calls it to be its own child.
-func Asked(variable string, f func(ctx context.Context, value string) error) {
-	value := os.Getenv(variable)
-	if value == "" {
-		return
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent closes it
-		stop()
-	}()
-	if err := f(ctx, value); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// Start starts a process with launch. Its stderr goes to NAME.log in dir.
+// Start starts a process with launch, or with the command's own Start if that is nil. Its stderr goes to
+// NAME.log in dir.
 func Start(name, dir string, cmd *exec.Cmd, launch func(*exec.Cmd) error) (*Process, error) {
+	if launch == nil {
+		launch = (*exec.Cmd).Start
+	}
 	p := &Process{Name: name, stderrFile: filepath.Join(dir, name+".log"), exited: make(chan struct{})}
 	log, err := os.Create(p.stderrFile)
 	if err != nil {
