@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/lab/screens"
 	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"golang.org/x/term"
@@ -112,7 +113,6 @@ func (s *benchScreen) line(now time.Time) string {
 		done += min(now.Sub(s.begun), s.current.Takes) // the bar stops when the estimate is over
 	}
 	part := float64(done) / float64(s.total)
-	return fmt.Sprintf("%s %3.0f %%  about %s left  %s %s", bar(unpainted, plain, part, 20), 100*part, wire.FormatDuration((s.total - done).Round(time.Second)), s.current.ID, s.current.Name)
+	full, rest := screens.Bar(part, 20)
+	return fmt.Sprintf("%s%s %3.0f %%  about %s left  %s %s", full, rest, 100*part, wire.FormatDuration((s.total - done).Round(time.Second)), s.current.ID, s.current.Name)
 }
-
-func unpainted(_ style, s string) string { return s }

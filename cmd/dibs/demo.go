@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
-	"os/signal"
+	"time"
 
-	"github.com/dibs-queue/dibs/internal/lab/demo"
+	"github.com/dibs-queue/dibs/internal/lab/screens"
+	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/spf13/cobra"
 )
-
-const demoWorkers = 4
 
 func newDemoCmd(a *app) *cobra.Command {
 	var jobs int
@@ -50,48 +47,15 @@ that it removes too; nothing else there is touched.`,
 	cmd.Flags().IntVar(&jobs, "jobs", 5000, "how many jobs to enqueue")
 	cmd.Flags().BoolVar(&keep, "keep", false, "keep the jobs and the workers' notes, to look at them")
 	a.ownTables(cmd)
-	cmd.AddCommand(newDemoWorkerCmd(a))
 	return cmd
 }
 
-// newDemoWorkerCmd is the command of the demo's worker processes. It ends with its
-// stdin, which the demo keeps open until its own end.
-func newDemoWorkerCmd(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use:    "worker NAME FOLDER",
-		Hidden: true,
-		Args:   cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := a.untilStdinEnds(cmd.Context())
-			defer stop()
-			db, err := a.openExisting(ctx)
-			if err != nil {
-				return err
-			}
-			return errors.Join(demo.Work(ctx, db, args[0], args[1]), db.Close())
-		},
-	}
-}
+// demoTime is how long a demo may take: jobs that have not ended by then are left behind.
+const demoTime = 2 * time.Minute
 
-// untilStdinEnds returns a context that only the end of stdin ends. A Ctrl-C reaches the
-// whole process group, but the parent decides when its processes end.
-func (a *app) untilStdinEnds(ctx context.Context) (context.Context, context.CancelFunc) {
-	signal.Ignore(os.Interrupt)
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	go func() {
-		_, _ = io.Copy(io.Discard, a.stdin) // stop at the end of stdin, even if it is an error
-		stop()
-	}()
-	return ctx, stop
-}
-
-// demo runs the demonstration in a place of its own.
+// demo runs the demo, which is a short torture, in a place of its own.
 func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 	dir, err := os.MkdirTemp("", "dibs-demo-")
-	if err != nil {
-		return err
-	}
-	program, err := os.Executable()
 	if err != nil {
 		return err
 	}
@@ -109,27 +73,36 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 		_, removed := place.remove(context.WithoutCancel(ctx))
 		err = errors.Join(err, removed, os.RemoveAll(dir))
 	}()
-
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	screen := a.newDemoScreen(jobs, place, cancel)
-	result, err := demo.Run(ctx, demo.Config{
-		DB: place.db, Jobs: jobs, Workers: demoWorkers, Dir: dir,
-		Watch: screen.watch,
-		Command: func(name string) *exec.Cmd {
-			cmd := exec.Command(program, "demo", "worker", name, dir)
-			cmd.Env = append(os.Environ(), place.env(place.url)...)
-			return cmd
-		},
+	shown := a.newScreen("dibs demo", fmt.Sprintf("%s · %d worker processes · %s", plural(jobs, "job"), torture.DemoWorkers, place.text), 0)
+	result, err := a.runTorture(ctx, shown, place, "", torture.Config{
+		About: torture.About{Dibs: readVersion().Version, Command: "dibs demo", Workers: torture.DemoWorkers, Duration: demoTime, Jobs: jobs},
+		DB:    place.db, Dir: dir,
 	})
-	switch screenErr := screen.close(); {
-	case screenErr != nil:
-		return screenErr
-	case ctx.Err() != nil:
-		return &codeError{exitInterrupted, ctx.Err()}
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	broken = !result.Kept()
-	return a.writeDemoVerdict(result, os.Args[0])
+	return a.writeDemoVerdict(shown, result, os.Args[0])
+}
+
+// writeDemoVerdict prints the verdict, and returns an error if a promise was broken.
+func (a *app) writeDemoVerdict(shown *screens.Screen, r *torture.Result, program string) error {
+	r.Dir = "" // it is said on stderr if it is kept
+	if a.json {
+		if err := a.writeJSON(demoVerdictOf(r)); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprint(a.stdout, shown.Verdict(r, ""))
+		if r.Kept() {
+			fmt.Fprint(a.stdout, shown.Next(program))
+		}
+	}
+	if !r.Kept() {
+		return &hintError{
+			err:  &codeError{exitFailure, fmt.Errorf("a promise was broken")},
+			next: "the workers' notes and the jobs were kept; please report this with them",
+		}
+	}
+	return nil
 }

@@ -325,7 +325,7 @@ func TestTheTorturesReportIsHarmless(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := newApp(strings.NewReader(""), &out, &out)
-	a.say("%s", a.tortureText(r, evilName))
+	a.say("%s", a.newTortureScreen(tortureOptions{}, &place{}).Verdict(r, evilName))
 	if err := a.writeJSON(tortureJSONOf(r, evilName)); err != nil {
 		t.Fatal(err)
 	}

@@ -221,3 +221,5 @@ func footprintJSONOf(f footprint.Footprint) footprintJSON {
 	}
 	return j
 }
+
+func tenths(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -10,10 +10,12 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/pgserver"
 	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -198,7 +200,7 @@ func tryToWrite(path string) error {
 	return err
 }
 
-// newTortureProcessCmd is the command of the torture's processes. It ends with its
+// newTortureProcessCmd is the command of the processes of a torture or a demo. It ends with its
 // stdin, which the torture keeps open until its own end.
 func newTortureProcessCmd(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -206,7 +208,8 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := a.untilStdinEnds(cmd.Context())
+			signal.Ignore(os.Interrupt) // a Ctrl-C reaches the whole process group, but the parent decides when its processes end
+			ctx, stop := lab.UntilEnd(context.WithoutCancel(cmd.Context()), a.stdin)
 			defer stop()
 			var part torture.Part
 			if err := json.Unmarshal([]byte(args[0]), &part); err != nil {
@@ -287,22 +290,16 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 		}
 		err = errors.Join(err, removePlace(context.WithoutCancel(ctx), place, file))
 	}()
-	spawner := newSpawner()
-	defer spawner.close()
-	screen := a.newTortureScreen(o, place)
-	giveUp, stop := secondInterrupt()
-	defer stop()
-	result, err := torture.Run(ctx, torture.Config{
+	shown := a.newTortureScreen(o, place)
+	result, err := a.runTorture(ctx, shown, place, o.history, torture.Config{
 		About: torture.About{Dibs: readVersion().Version, Command: o.command(a.dbFlag), Workers: o.workers, Seed: o.seed, Duration: o.duration},
-		DB:    place.db, URL: place.url.Reveal(), Effects: place.table("effects"), Dir: dir,
-		Processes: tortureProcesses{place, spawner}, Server: server, Watch: screen.watch, GiveUp: giveUp,
+		DB:    place.db, Effects: place.table("effects"), Dir: dir, Server: server,
 	})
-	screen.close()
 	if err != nil {
-		return a.untortured(ctx, o, err)
+		return err
 	}
 	broken = !result.Kept()
-	return a.reportTorture(result, o.report, o.history != "")
+	return a.reportTorture(shown, result, o.report, o.history != "")
 }
 
 // tortureDir returns the folder for the records, and a function that removes it.

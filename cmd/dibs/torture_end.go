@@ -6,24 +6,74 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
+	"time"
 
+	"github.com/dibs-queue/dibs/internal/lab/screens"
 	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
-// secondInterrupt returns a channel that the second interrupt closes. The first one ends the
-// command's context; a third one kills.
-func secondInterrupt() (second <-chan struct{}, stop func()) {
-	given := make(chan struct{})
-	ctx, stop := context.WithCancel(context.Background())
-	secondSignal(ctx, func() { close(given) })
-	return given, stop
+// newScreen makes the screen of a torture that goes on for a time, or of a demo.
+func (a *app) newScreen(name, title string, total time.Duration) *screens.Screen {
+	s := &screens.Screen{
+		Name: name, Title: title, Total: total, Quiet: a.json, Out: a.stdout, Err: a.stderr, Color: a.color, Width: a.width,
+	}
+	if a.outTTY {
+		s.Terminal = a.screen
+	}
+	return s
+}
+
+func (a *app) newTortureScreen(o tortureOptions, p *place) *screens.Screen {
+	beside := "2 producers"
+	if a.table != "" {
+		beside = "another program"
+	}
+	return a.newScreen("dibs torture", fmt.Sprintf("%s, %s, seed %d, %s", plural(o.workers, "worker"), beside, o.seed, p.text), o.duration)
+}
+
+// runTorture runs a torture or a demo on a place, with processes of this program, and shows how it goes
+// on. The first interrupt ends the faults of a torture, the second one gives up; a third one kills. Kept
+// is the folder in which the records stay.
+func (a *app) runTorture(ctx context.Context, shown *screens.Screen, at *place, kept string, c torture.Config) (*torture.Result, error) {
+	spawner := newSpawner()
+	defer spawner.close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	giveUp := make(chan struct{})
+	second := sync.OnceFunc(func() { close(giveUp) })
+	signals, stop := context.WithCancel(context.Background())
+	defer stop()
+	secondSignal(signals, second)
+	shown.Interrupt = func() { // keys of a terminal are no signals
+		if ctx.Err() != nil {
+			second()
+		}
+		cancel()
+	}
+	if c.Jobs == 0 {
+		c.GiveUp = giveUp
+	}
+	c.URL, c.Processes, c.Watch = at.url.Reveal(), tortureProcesses{at, spawner}, shown.Watch
+	shown.Start()
+	result, err := torture.Run(ctx, c)
+	if failed := shown.Close(); failed != nil {
+		return nil, failed
+	}
+	switch {
+	case err == nil:
+		return result, nil
+	case c.Jobs > 0 && ctx.Err() != nil:
+		return nil, &codeError{exitInterrupted, ctx.Err()}
+	}
+	return nil, a.untortured(ctx, kept, err)
 }
 
 // untortured reports why there is nothing to judge, and what was left behind.
-func (a *app) untortured(ctx context.Context, o tortureOptions, err error) error {
+func (a *app) untortured(ctx context.Context, history string, err error) error {
 	var few *torture.ConnectionsError
 	switch {
 	case errors.As(err, &few) && few.Most > 0:
@@ -34,8 +84,8 @@ func (a *app) untortured(ctx context.Context, o tortureOptions, err error) error
 		return err
 	}
 	kept := ""
-	if o.history != "" {
-		kept = ", but for the records in " + o.history
+	if history != "" {
+		kept = ", but for the records in " + history
 	}
 	fmt.Fprintf(a.stderr, "dibs: interrupted: nothing was judged; what the torture had made is removed%s\n", kept)
 	return &codeError{code: exitInterrupted}
@@ -83,5 +133,46 @@ func (a *app) judgeTorture(cmd *cobra.Command, o tortureOptions) error {
 	} else if err != nil {
 		return err
 	}
-	return a.reportTorture(result, o.report, true)
+	return a.reportTorture(a.newTortureScreen(o, &place{}), result, o.report, true)
+}
+
+// reportTorture writes the verdict, and returns an error if a promise was broken.
+func (a *app) reportTorture(shown *screens.Screen, r *torture.Result, report string, keep bool) error {
+	if !keep && r.Kept() {
+		r.Dir = "" // the folder is about to be removed
+	}
+	var err error
+	if report != "" {
+		if err = writeReport(r, report); err != nil {
+			report = ""
+		}
+	}
+	if a.json {
+		err = errors.Join(err, a.writeJSON(tortureJSONOf(r, report)))
+	} else {
+		fmt.Fprint(a.stdout, shown.Verdict(r, report))
+	}
+	switch {
+	case !r.Kept() && r.Adopted != "":
+		return &hintError{
+			err:  &codeError{exitBroken, errors.Join(errors.New("a promise was broken"), err)},
+			next: "see how 'dibs adopt check' says that claims are fenced: where whole seconds have to tell them apart, this is how it shows;\notherwise please report this with the mapping and the folder " + shellWord(r.Dir),
+		}
+	case !r.Kept():
+		return &hintError{
+			err:  &codeError{exitBroken, errors.Join(errors.New("a promise was broken"), err)},
+			next: fmt.Sprintf("judge it again with 'dibs torture --judge %s'; please report this with that folder", shellWord(r.Dir)),
+		}
+	case r.Interrupted && err == nil:
+		return &codeError{code: exitInterrupted} // the interrupt has been reported
+	}
+	return err
+}
+
+func writeReport(r *torture.Result, path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(torture.WriteReport(f, r), f.Close())
 }

@@ -91,3 +91,22 @@ func texts(all []history.Violation) (list []string) {
 	}
 	return list
 }
+
+// demoVerdictJSON holds the verdict on a demo.
+type demoVerdictJSON struct {
+	Kept        bool          `json:"kept"`
+	Jobs        int           `json:"jobs"`
+	Attempts    int           `json:"attempts"`
+	Took        wire.Seconds  `json:"took"`
+	RecoveryP50 wire.Seconds  `json:"recovery_p50"`
+	RecoveryMax wire.Seconds  `json:"recovery_max"`
+	Promises    []torture.Row `json:"promises"`
+}
+
+func demoVerdictOf(r *torture.Result) demoVerdictJSON {
+	p50, longest := r.Demo.RecoveryTimes()
+	return demoVerdictJSON{
+		Kept: r.Kept(), Jobs: r.Demo.Jobs, Attempts: r.Demo.Attempts, Took: wire.Seconds(r.Took),
+		RecoveryP50: wire.Seconds(p50), RecoveryMax: wire.Seconds(longest), Promises: r.Rows(),
+	}
+}

@@ -40,23 +40,17 @@ func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
 		err = errors.Join(err, c.Close(context.WithoutCancel(ctx), broken))
 	}()
 	at := &place{url: c.URL, text: c.Text}
-	spawner := newSpawner()
-	defer spawner.close()
-	screen := a.newTortureScreen(o, at)
-	giveUp, stop := secondInterrupt()
-	defer stop()
-	result, err := torture.RunAdopted(ctx, torture.Config{
+	shown := a.newTortureScreen(o, at)
+	result, err := a.runTorture(ctx, shown, at, o.history, torture.Config{
 		About: torture.About{
 			Dibs: readVersion().Version, Command: o.command(a.dbURL()) + " --table " + shellWord(a.table), Adopted: m.Table,
 			Workers: o.workers, Seed: o.seed, Duration: o.duration,
 		},
-		DB: torture.OnTable(c.Table), URL: c.URL.Reveal(), Dir: dir, Adopted: &c.Adopted,
-		Processes: tortureProcesses{at, spawner}, Watch: screen.watch, GiveUp: giveUp,
+		DB: torture.OnTable(c.Table), Dir: dir, Adopted: &c.Adopted,
 	})
-	screen.close()
 	if err != nil {
-		return a.untortured(ctx, o, err)
+		return err
 	}
 	broken = !result.Kept()
-	return a.reportTorture(result, o.report, o.history != "")
+	return a.reportTorture(shown, result, o.report, o.history != "")
 }

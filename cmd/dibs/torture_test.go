@@ -104,19 +104,6 @@ func TestTortureFindsWhatItCannotWriteBeforeItStarts(t *testing.T) {
 	}
 }
 
-func TestTheTortureScreenCutsNoWords(t *testing.T) {
-	parts := []string{"12 s of 2m", "running", "1,234 jobs ended", "kills 12"}
-	for width, want := range map[int]string{
-		80: "12 s of 2m · running · 1,234 jobs ended · kills 12",
-		49: "12 s of 2m · running · 1,234 jobs ended",
-		5:  "12 s of 2m",
-	} {
-		if got := joinWithin(parts, width); got != want {
-			t.Errorf("%d columns: %q, want %q", width, got, want)
-		}
-	}
-}
-
 // The test writes an effect once more, unknown to the torture: that is a broken promise, and
 // all evidence of it is kept.
 func TestTortureSaysWhatWasBroken(t *testing.T) {

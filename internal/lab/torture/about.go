@@ -9,7 +9,7 @@ import (
 )
 
 // About says what a run consists of, where and how. The caller sets the first fields, up to
-// Adopted, and Run the others.
+// Jobs, and Run the others.
 type About struct {
 	Dibs     string        `json:"dibs_version"`
 	Command  string        `json:"command"` // the command that repeats the run
@@ -18,6 +18,7 @@ type About struct {
 	Duration time.Duration `json:"duration"` // how long the faults go on; the run takes some seconds longer
 
 	Adopted string `json:"adopted,omitempty"` // the table, if the run works on a copy of one
+	Jobs    int    `json:"jobs,omitempty"`    // how many jobs a demo has; 0: the run is none
 
 	Database    string         `json:"database"` // PostgreSQL or SQLite
 	Version     string         `json:"database_version"`
@@ -34,7 +35,7 @@ type About struct {
 // describe fills in what the run finds out about itself.
 func (r *run) describe(ctx context.Context) error {
 	a := &r.About
-	a.Platform, a.Cores, a.Producers = runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(), producers
+	a.Platform, a.Cores, a.Producers = runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(), r.plan.producers
 	a.Began, a.OwnServer = time.Now().UTC().Round(0), r.Server != nil
 	query := "show server_version"
 	if a.Database = "PostgreSQL"; r.onSQLite() {

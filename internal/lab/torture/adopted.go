@@ -3,14 +3,12 @@ package torture
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"math/rand/v2"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
-	"github.com/dibs-queue/dibs/internal/lab"
 )
 
 // Adopted is the copy of an adopted table that a run works on. The rows of the copy are made
@@ -57,44 +55,36 @@ func (c *client) workAdopted(ctx context.Context) error {
 	}
 	queue := stats[0].Name
 	return runAll(ctx,
-		func(ctx context.Context) error { return c.runWorker(ctx, queue, c.Resumes, nil) },
+		func(ctx context.Context) error { return c.runWorker(ctx, c.tortured(queue, c.Resumes), nil) },
 		func(ctx context.Context) error { return c.runClaimer(ctx, c.store, queue) })
 }
 
-// RunAdopted is Run on the copy of an adopted table.
-func RunAdopted(ctx context.Context, c Config) (_ *Result, err error) {
-	r := &run{Config: c, counts: map[string]int{}}
-	defer r.killAll()
-	if err := r.openRecords(); err != nil {
-		return nil, err
-	}
-	if err := r.describeAdopted(ctx); err != nil {
-		return nil, err
-	}
+// adoptedPlan is the plan of a run on the copy of an adopted table. Another program inserts and changes rows.
+func (r *run) adoptedPlan() plan {
 	e := &adoptedEvidence{}
-	if err := r.inOrder(ctx, e); err != nil {
-		return nil, err
-	}
 	o := &others{Adopted: r.Adopted, rowID: r.Adopted.Table.ID, rec: r.rec, rng: rand.New(rand.NewPCG(r.Seed, 99))}
-	if err := runSteps(ctx, r.makeWorkers, o.learnTable, r.startAll); err != nil {
-		return nil, err
+	meddle := func(ctx context.Context, rng *rand.Rand) error {
+		n, err := o.meddle(ctx, rng)
+		for range n {
+			r.count(endedElsewhere)
+		}
+		return err
 	}
-	if err := r.tormentAdopted(ctx, o); err != nil {
-		return nil, err
+	inOrder := func(ctx context.Context) error { return r.inOrder(ctx, e) }
+	return plan{
+		producers: 1, // the other program
+		begin:     []step{r.describeAdopted, inOrder, r.addAll, o.learnTable},
+		faults:    append(r.faultsOfProcesses(), fault{20 * time.Millisecond, o.insert}, fault{30 * time.Millisecond, meddle}),
+		every:     tick,
+		follow: func(ctx context.Context, p *Progress) (bool, error) {
+			for i := range p.Queues { // an adopted table has one queue, and its statistics do not count what has ended
+				p.Queues[i].Completed = r.Adopted.ended(ctx)
+			}
+			return false, nil
+		},
+		end:   []step{r.drain},
+		judge: func(ctx context.Context) (*Result, error) { return r.judgeAdopted(ctx, e) },
 	}
-	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
-		var stop context.CancelFunc
-		ctx, stop = r.outlive(ctx)
-		defer stop()
-	}
-	if err := runSteps(ctx, r.drainAdopted, r.endAll); err != nil {
-		return nil, err
-	}
-	if err := r.rec.Close(); err != nil {
-		return nil, err
-	}
-	r.Took, r.Faults = time.Since(r.Began), r.counts
-	return r.judgeAdopted(ctx, e)
 }
 
 func (r *run) describeAdopted(ctx context.Context) error {
@@ -103,7 +93,7 @@ func (r *run) describeAdopted(ctx context.Context) error {
 		r.DB = onFile{own, r.Adopted.SQL} // withSQL uses the file's connections
 	}
 	err := r.describe(ctx)
-	r.DB, r.Producers = own, 1
+	r.DB = own
 	return err
 }
 
@@ -114,66 +104,11 @@ type onFile struct {
 
 func (f onFile) DB() *sql.DB { return f.db }
 
-func (r *run) makeWorkers(ctx context.Context) error {
-	if r.onSQLite() {
-		return r.addSeats(r.Workers, "worker", false, 0)
-	}
-	pool, err := r.poolSize(ctx)
-	return errors.Join(err, r.addSeats(r.Workers, "worker", false, pool))
-}
-
-// tormentAdopted runs the faults and the other program for the duration of the run.
-func (r *run) tormentAdopted(ctx context.Context, o *others) error {
-	ctx, stop := context.WithTimeout(ctx, r.Duration)
-	defer stop()
-	all := []fault{{500 * time.Millisecond, r.killOne}, {20 * time.Millisecond, o.insert}, {30 * time.Millisecond, func(ctx context.Context, rng *rand.Rand) error {
-		n, err := o.meddle(ctx, rng)
-		for range n {
-			r.count(endedElsewhere)
-		}
-		return err
-	}}}
-	if lab.CanSuspend {
-		all = append(all, fault{1500 * time.Millisecond, r.stopOne})
-	}
-	if !r.onSQLite() {
-		all = append(all, fault{30 * time.Millisecond, r.cutOne})
-	}
-	loops := []func(context.Context) error{func(ctx context.Context) error { return r.monitor(ctx, "running") }}
-	for i, f := range all {
-		rng := rand.New(rand.NewPCG(r.Seed, uint64(i)))
-		loops = append(loops, func(ctx context.Context) error { return r.repeat(ctx, rng, f) })
-	}
-	return runAll(ctx, loops...)
-}
-
-// drainAdopted waits until the workers have ended all rows, or make no progress any more.
-func (r *run) drainAdopted(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	return runAll(ctx,
-		func(ctx context.Context) error { return r.monitor(ctx, "draining") },
-		func(ctx context.Context) error {
-			defer stop()
-			for timer := (stallTimer{since: time.Now()}); ctx.Err() == nil; wait(ctx, 100*time.Millisecond) {
-				counts, err := r.tally(ctx)
-				switch {
-				case unexpected(err) != nil:
-					return err
-				case err != nil:
-					counts = timer.last
-				case counts.live == 0:
-					// If another program has ended a leased row, the lease still runs on.
-					if held, err := r.Adopted.leases(ctx); err == nil && len(held) == 0 {
-						return nil
-					}
-				}
-				if timer.stalled(counts, time.Now()) {
-					return nil // the judge accuses the rows that are left
-				}
-			}
-			return nil
-		})
+// nothingHeld reports whether no row has a lease: if another program has ended a leased row, the lease
+// still runs on.
+func (a *Adopted) nothingHeld(ctx context.Context) bool {
+	held, err := a.leases(ctx)
+	return err == nil && len(held) == 0
 }
 
 // inOrder claims and completes all rows of the copy, one at a time. It notes their order and

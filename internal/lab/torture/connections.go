@@ -38,9 +38,9 @@ func (r *run) poolSize(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	const each = storeConns + sqlConns
-	processes := r.Workers + producers
+	processes := r.Workers + r.plan.producers
 	if need := processes*(each+minPool) + operatorConns; need > free {
-		return 0, &ConnectionsError{r.Workers, need, free, max(0, (free-operatorConns)/(each+minPool)-producers)}
+		return 0, &ConnectionsError{r.Workers, need, free, max(0, (free-operatorConns)/(each+minPool)-r.plan.producers)}
 	}
 	return min((free-operatorConns)/processes-each, maxPool), nil
 }

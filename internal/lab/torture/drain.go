@@ -34,14 +34,16 @@ func (r *run) drain(ctx context.Context) error {
 					return err
 				case err != nil:
 					counts = timer.last // the database is unreachable
-				case counts.live == 0:
+				case counts.live == 0 && (r.Adopted == nil || r.Adopted.nothingHeld(ctx)):
 					return nil
 				}
 				if timer.stalled(counts, time.Now()) {
 					return nil // the judge accuses the jobs that are left
 				}
-				if err := r.completeSteady(ctx); unexpected(err) != nil {
-					return err
+				if r.Adopted == nil {
+					if err := r.completeSteady(ctx); unexpected(err) != nil {
+						return err
+					}
 				}
 				wait(ctx, 100*time.Millisecond)
 			}

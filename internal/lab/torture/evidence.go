@@ -23,15 +23,27 @@ func (r *run) evidence(ctx context.Context) (e history.Evidence, err error) {
 	if e, err = history.Collect(ctx, r.DB, r.Dir); err != nil {
 		return e, err
 	}
-	e.Queues, e.Groups = r.startQueues, map[string]map[string]int{grouped: r.startGroups}
-	e.Effects, e.Slack = map[int64]int{}, slack
+	e.Queues, e.Groups, e.Slack = r.startQueues, r.startGroups, slack
 	if !r.onSQLite() {
 		e.OrderSlack = orderSlack
 	}
+	if r.Effects == "" {
+		return e, nil
+	}
+	e.Effects = map[int64]int{}
 	if err := r.effects(ctx, e.Effects); err != nil {
 		return e, fmt.Errorf("read the effects: %w", err)
 	}
 	return e, nil
+}
+
+// keepEvidence collects the evidence, and writes to a file what is not in the records.
+func (r *run) keepEvidence(ctx context.Context) (history.Evidence, error) {
+	e, err := r.evidence(ctx)
+	if err == nil {
+		err = writeEvidence(r.Dir, r.About, &e)
+	}
+	return e, err
 }
 
 func (r *run) effects(ctx context.Context, counts map[int64]int) error {

@@ -45,22 +45,31 @@ const snapshot = "snapshot held (REPEATABLE READ)"
 
 // faults lists the faults that are possible on this database and system.
 func (r *run) faults() []fault {
-	all := []fault{
-		{500 * time.Millisecond, r.killOne},
-		{150 * time.Millisecond, r.changeLimit},
-		{2 * time.Second, r.pauseOne},
-		{100 * time.Millisecond, r.changeJobs},
-		{50 * time.Millisecond, r.serveSteady},
-		{500 * time.Millisecond, r.claimTwice},
+	all := append(
+		r.faultsOfProcesses(),
+		fault{150 * time.Millisecond, r.changeLimit},
+		fault{2 * time.Second, r.pauseOne},
+		fault{100 * time.Millisecond, r.changeJobs},
+		fault{50 * time.Millisecond, r.serveSteady},
+		fault{500 * time.Millisecond, r.claimTwice},
+	)
+	if !r.onSQLite() {
+		all = append(all, fault{3 * time.Second, r.holdSnapshot})
 	}
+	if r.Server != nil {
+		all = append(all, fault{5 * time.Second, r.crashServer})
+	}
+	return all
+}
+
+// faultsOfProcesses lists those that hit processes and their connections.
+func (r *run) faultsOfProcesses() []fault {
+	all := []fault{{500 * time.Millisecond, r.killOne}}
 	if lab.CanSuspend {
 		all = append(all, fault{1500 * time.Millisecond, r.stopOne})
 	}
 	if !r.onSQLite() {
-		all = append(all, fault{30 * time.Millisecond, r.cutOne}, fault{3 * time.Second, r.holdSnapshot})
-	}
-	if r.Server != nil {
-		all = append(all, fault{5 * time.Second, r.crashServer})
+		all = append(all, fault{30 * time.Millisecond, r.cutOne})
 	}
 	return all
 }

@@ -25,6 +25,8 @@ type Part struct {
 	Dir      string `json:"dir"`     // the folder of the history
 	Effects  string `json:"effects"` // the table for effects
 
+	Demo bool `json:"demo,omitempty"` // the process is a worker of a demo
+
 	Adopted string `json:"adopted,omitempty"` // the mapping's file, if the process works on a copy of an adopted table
 	Resumes bool   `json:"resumes,omitempty"` // the table can tell which worker holds a row
 
@@ -53,6 +55,9 @@ func (p Part) Run(ctx context.Context, db dibs.Database, rawURL string) error {
 		return err
 	}
 	c := &client{Part: p, raw: db, store: history.Wrap(db, rec), rec: rec}
+	if p.Demo {
+		return errors.Join(c.workDemo(ctx), rec.Close())
+	}
 	server := (p.Seat + 1) % p.Of
 	if p.Producer {
 		server = 0

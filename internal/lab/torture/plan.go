@@ -39,43 +39,60 @@ const (
 
 var tortureBackoff = dibs.Backoff{Base: 30 * time.Millisecond, Factor: 2, Max: 500 * time.Millisecond, Jitter: 0.25}
 
+// settings are those of a queue at the start of a run.
+type settings struct {
+	queue  string
+	change dibs.QueueChange
+	groups map[string]int // groups that have a limit of their own; 0: the queue's limit holds
+}
+
+// set sets queues, and notes their settings.
+func (r *run) set(ctx context.Context, all ...settings) (err error) {
+	for _, s := range all {
+		if _, err := r.DB.SetQueue(ctx, s.queue, s.change); err != nil {
+			return err
+		}
+		r.startGroups[s.queue] = map[string]int{}
+		for group, limit := range s.groups {
+			if err := r.DB.SetGroup(ctx, s.queue, group, dibs.GroupChange{Limit: &limit}); err != nil {
+				return err
+			}
+			if limit > 0 {
+				r.startGroups[s.queue][group] = limit
+			}
+		}
+	}
+	r.startQueues, err = r.DB.Queues(ctx)
+	return err
+}
+
 // prepare sets the queues and makes the table for effects.
 func (r *run) prepare(ctx context.Context) error {
+	var all []settings
 	for _, q := range append([]string{steady}, queues...) {
-		change := dibs.QueueChange{Lease: ptr(lease), Backoff: &tortureBackoff, MaxAttempts: ptr(8)}
+		s := settings{queue: q, change: dibs.QueueChange{Lease: ptr(lease), Backoff: &tortureBackoff, MaxAttempts: ptr(8)}}
 		switch q {
+		case grouped:
+			s.groups = map[string]int{}
+			for g := range groups {
+				s.groups[groupName(g)] = g % 4
+			}
 		case strict:
-			change.Strict = ptr(true)
+			s.change.Strict = ptr(true)
 		case limited:
-			change.Concurrency = ptr(30)
+			s.change.Concurrency = ptr(30)
 		case paced:
-			change.Rate, change.GroupLimit = &dibs.Rate{N: 100, Per: time.Second, Burst: 10}, ptr(3)
+			s.change.Rate, s.change.GroupLimit = &dibs.Rate{N: 100, Per: time.Second, Burst: 10}, ptr(3)
 		}
-		if _, err := r.DB.SetQueue(ctx, q, change); err != nil {
-			return err
-		}
+		all = append(all, s)
 	}
-	for g := range groups {
-		if err := r.DB.SetGroup(ctx, grouped, groupName(g), dibs.GroupChange{Limit: new(g % 4)}); err != nil { // 0: the queue's limit holds
-			return err
-		}
-		r.setGroup(groupName(g), g%4)
-	}
-	var err error
-	if r.startQueues, err = r.DB.Queues(ctx); err != nil {
+	if err := r.set(ctx, all...); err != nil {
 		return err
 	}
 	return r.withSQL(func(db *sql.DB) error {
 		_, err := db.ExecContext(ctx, "create table "+r.Effects+" (job bigint not null)")
 		return err
 	})
-}
-
-// setGroup notes a group's limit at the start.
-func (r *run) setGroup(name string, limit int) {
-	if limit > 0 {
-		r.startGroups[name] = limit
-	}
 }
 
 func groupName(g int) string { return fmt.Sprintf("group-%02d", g) }

@@ -16,24 +16,52 @@ type Progress struct {
 	Elapsed     time.Duration
 	Faults      map[string]int // how many there were so far, by name
 	Queues      []dibs.QueueStats
+
+	// These are known of a demo only.
+	Jobs    int // how many jobs it has
+	Workers []WorkerProgress
+	Notes   []Note
 }
 
-func (r *run) showProgress(ctx context.Context, stage string) {
-	if r.Watch == nil {
-		return
+// Counts adds up the jobs of all queues.
+func (p *Progress) Counts() (sum dibs.QueueStats) {
+	for _, s := range p.Queues {
+		sum.Waiting, sum.Blocked, sum.Running = sum.Waiting+s.Waiting, sum.Blocked+s.Blocked, sum.Running+s.Running
+		sum.Completed, sum.Dead, sum.Cancelled = sum.Completed+s.Completed, sum.Dead+s.Dead, sum.Cancelled+s.Cancelled
+	}
+	return sum
+}
+
+// Ended returns how many jobs are in a final state.
+func (p *Progress) Ended() int64 {
+	sum := p.Counts()
+	return sum.Completed + sum.Dead + sum.Cancelled
+}
+
+// Done returns the share of a demo's jobs that are in a final state, from 0 to 1.
+func (p *Progress) Done() float64 { return float64(p.Ended()) / float64(max(p.Jobs, 1)) }
+
+// showProgress looks at the run, and shows what it sees. It reports whether a demo's jobs have ended.
+func (r *run) showProgress(ctx context.Context, stage string) (ended bool, err error) {
+	if r.Watch == nil && r.plan.follow == nil {
+		return false, nil
 	}
 	p := Progress{Stage: stage, Interrupted: r.Interrupted, Elapsed: time.Since(r.Began)}
 	p.Queues, _ = r.DB.Stats(ctx) // if the database is unreachable, the counts are not shown
-	if r.Adopted != nil {
-		for i := range p.Queues { // an adopted table has one queue
-			p.Queues[i].Completed = r.Adopted.ended(ctx)
-		}
+	if r.plan.follow != nil {
+		ended, err = r.plan.follow(ctx, &p)
 	}
-	if ctx.Err() != nil {
-		return // the stage is over
+	switch {
+	case ctx.Err() != nil: // the stage is over
+		return false, nil
+	case err != nil:
+		return false, err
 	}
 	r.mu.Lock()
 	p.Faults = maps.Clone(r.counts)
 	r.mu.Unlock()
-	r.Watch(p)
+	if r.Watch != nil {
+		r.Watch(p)
+	}
+	return ended, nil
 }

@@ -20,17 +20,18 @@ type Config struct {
 	About
 	DB      dibs.Database // empty except for its schema
 	URL     string        // the database's URL
-	Effects string        // the name of the table for effects, which Run makes
+	Effects string        // the name of the table for effects, which Run makes; a demo has none
 	Dir     string        // the folder for the records
 	// Processes makes the worker and producer processes.
 	Processes Processes
 	// Server is killed during the run; nil: the server belongs to others.
 	Server Server
-	// Watch gets the progress twice a second.
+	// Watch gets the progress several times a second.
 	Watch func(Progress)
-	// GiveUp ends a run whose faults have ended early, without a verdict.
+	// GiveUp ends a run whose faults have ended early, without a verdict. Nil: a run that is
+	// interrupted ends so at once.
 	GiveUp <-chan struct{}
-	// Adopted is the copy on which RunAdopted works.
+	// Adopted is the copy of an adopted table on which to run; nil: dibs' own tables.
 	Adopted *Adopted
 }
 
@@ -57,14 +58,43 @@ const (
 	endTime   = 2 * time.Minute // how long processes have to end; on a busy machine they need some seconds
 )
 
+// plan is what a run consists of beside its processes.
+type plan struct {
+	producers int
+	begin     []step        // before the processes start
+	faults    []fault       // what happens while they work
+	every     time.Duration // how often the progress is shown
+	// follow completes the progress, and reports whether the faults may end before their time; it may be nil.
+	follow func(context.Context, *Progress) (ended bool, err error)
+	end    []step // once the faults are over, before the processes end
+	judge  func(context.Context) (*Result, error)
+}
+
+type step = func(context.Context) error
+
+// makePlan chooses the plan of a run.
+func (r *run) makePlan() plan {
+	switch {
+	case r.Adopted != nil:
+		return r.adoptedPlan()
+	case r.Jobs > 0:
+		return r.demoPlan()
+	}
+	return plan{
+		producers: producers, begin: []step{r.describe, r.prepare, r.addAll}, faults: r.faults(), every: tick,
+		end: []step{r.unpause, r.drain}, judge: r.judge,
+	}
+}
+
 // run is one run. Each seat has its own lock. All else belongs to the goroutine of Run, or
 // does not change while the faults go on.
 type run struct {
 	Config
+	plan        plan
 	crew        lab.Crew
 	seats       []*seat // those of the crew, in the same order
 	startQueues []dibs.Queue
-	startGroups map[string]int
+	startGroups map[string]map[string]int // limits by queue and group
 
 	rec        *history.Recorder // records the faults
 	operator   *history.Recorder
@@ -79,46 +109,46 @@ type run struct {
 // torture could not run. If ctx ends while the faults go on, they end early and the run is
 // still judged. At other times, the run ends at once.
 func Run(ctx context.Context, c Config) (_ *Result, err error) {
-	r := &run{Config: c, startGroups: map[string]int{}, counts: map[string]int{}}
+	r := &run{Config: c, startGroups: map[string]map[string]int{}, counts: map[string]int{}}
 	defer r.killAll()
-	if err := r.openRecords(); err != nil {
+	if r.rec, err = history.OpenIn(c.Dir, "faults"); err != nil {
 		return nil, err
 	}
 	if r.operator, err = history.OpenIn(c.Dir, "operator"); err != nil {
 		return nil, err
 	}
 	r.admin = history.Wrap(c.DB, r.operator)
-	if err := runSteps(ctx, r.describe, r.prepare, r.makeSeats, r.startAll); err != nil {
+	r.crew = lab.Crew{Dir: c.Dir, Launch: c.Processes.Start, Rec: r.rec}
+	r.plan = r.makePlan()
+	if err := runSteps(ctx, append(r.plan.begin, r.startAll)...); err != nil {
 		return nil, err
 	}
 	if err := r.torment(ctx); err != nil {
 		return nil, err
 	}
 	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
+		if r.GiveUp == nil {
+			return nil, ctx.Err()
+		}
 		var stop context.CancelFunc
 		ctx, stop = r.outlive(ctx)
 		defer stop()
-		r.showProgress(ctx, "draining")
+		if _, err := r.showProgress(ctx, "draining"); err != nil {
+			return nil, err
+		}
 	}
-	if err := runSteps(ctx, r.unpause, r.drain, r.endAll); err != nil {
+	if err := runSteps(ctx, append(r.plan.end, r.endAll)...); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(r.rec.Close(), r.operator.Close()); err != nil {
 		return nil, err
 	}
 	r.Took, r.Faults = time.Since(r.Began), r.counts
-	return r.judge(ctx)
-}
-
-// openRecords makes the file for the faults.
-func (r *run) openRecords() (err error) {
-	r.rec, err = history.OpenIn(r.Dir, "faults")
-	r.crew = lab.Crew{Dir: r.Dir, Launch: r.Processes.Start, Rec: r.rec}
-	return err
+	return r.plan.judge(ctx)
 }
 
 // runSteps runs the steps one after the other, until one fails or ctx ends.
-func runSteps(ctx context.Context, steps ...func(context.Context) error) error {
+func runSteps(ctx context.Context, steps ...step) error {
 	for _, step := range steps {
 		if err := step(ctx); ctx.Err() != nil {
 			return ctx.Err()
@@ -151,10 +181,7 @@ func (r *run) judge(ctx context.Context) (result *Result, err error) {
 		func(ctx context.Context) error { return r.monitor(ctx, "judging") },
 		func(ctx context.Context) error {
 			defer stop()
-			e, err := r.evidence(ctx)
-			if err == nil {
-				err = writeEvidence(r.Dir, r.About, &e)
-			}
+			e, err := r.keepEvidence(ctx)
 			if err == nil {
 				result = judgeEvidence(r.About, r.Dir, e)
 			}
@@ -170,31 +197,36 @@ type seat struct {
 	proxy *proxy // nil on SQLite
 }
 
-// addSeats makes the seats of all workers, or of all producers.
+// addSeats makes the seats of all workers, or of all producers. On PostgreSQL the connections of each
+// pass through a proxy, which can cut them.
 func (r *run) addSeats(n int, name string, producer bool, pool int) error {
 	for i := range n {
-		s := &seat{part: Part{
-			Producer: producer, Name: fmt.Sprintf("%s-%d", name, i+1), Seat: i, Of: n,
-			Seed: r.Seed ^ uint64(len(r.seats)+1)<<16, Dir: r.Dir, Effects: r.Effects,
-		}}
+		part := Part{Producer: producer, Name: fmt.Sprintf("%s-%d", name, i+1), Seat: i, Of: n}
 		if r.Adopted != nil {
-			s.part.Adopted, s.part.Resumes = r.Adopted.Mapping, r.Adopted.resumes()
+			part.Adopted, part.Resumes = r.Adopted.Mapping, r.Adopted.resumes()
 		}
+		var through *proxy
 		url := r.URL
 		if !r.onSQLite() {
 			var err error
-			if s.proxy, url, err = newProxy(r.URL, pool); err != nil {
+			if through, url, err = newProxy(r.URL, pool); err != nil {
 				return err
 			}
 		}
-		s.Seat = r.crew.Add(s.part.Name, func(client string, nth int) (*exec.Cmd, error) {
-			part := s.part
-			part.Client, part.Seed = client, part.Seed+uint64(nth)<<32
-			return r.Processes.Command(part, url)
-		})
-		r.seats = append(r.seats, s)
+		r.addSeat(part, through, url)
 	}
 	return nil
+}
+
+// addSeat makes the seat of a process that plays a part on the database at url.
+func (r *run) addSeat(part Part, through *proxy, url string) {
+	part.Seed, part.Dir, part.Effects = r.Seed^uint64(len(r.seats)+1)<<16, r.Dir, r.Effects
+	s := r.crew.Add(part.Name, func(client string, nth int) (*exec.Cmd, error) {
+		next := part
+		next.Client, next.Seed = client, part.Seed+uint64(nth)<<32
+		return r.Processes.Command(next, url)
+	})
+	r.seats = append(r.seats, &seat{s, part, through})
 }
 
 func (r *run) onSQLite() bool {
@@ -205,9 +237,16 @@ func (r *run) onSQLite() bool {
 	return ok
 }
 
-func (r *run) makeSeats(ctx context.Context) error {
+// addAll makes the seats of all processes.
+func (r *run) addAll(ctx context.Context) error {
 	pool, err := r.poolSize(ctx)
-	return errors.Join(err, r.addSeats(r.Workers, "worker", false, pool), r.addSeats(producers, "producer", true, pool))
+	if err == nil {
+		err = r.addSeats(r.Workers, "worker", false, pool)
+	}
+	if err == nil && r.Adopted == nil {
+		err = r.addSeats(r.plan.producers, "producer", true, pool)
+	}
+	return err
 }
 
 func (r *run) startAll(context.Context) error { return r.crew.Start() }
@@ -219,18 +258,21 @@ func (r *run) withSQL(f func(*sql.DB) error) error { return withSQL(r.DB, r.URL,
 func (r *run) torment(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, r.Duration)
 	defer stop()
-	var all []func(context.Context) error
-	for i, f := range r.faults() {
+	var all []step
+	for i, f := range r.plan.faults {
 		rng := rand.New(rand.NewPCG(r.Seed, uint64(i)))
 		all = append(all, func(ctx context.Context) error { return r.repeat(ctx, rng, f) })
 	}
-	all = append(all, func(ctx context.Context) error { return r.monitor(ctx, "running") })
+	all = append(all, func(ctx context.Context) error {
+		defer stop()
+		return r.monitor(ctx, "running")
+	})
 	return runAll(ctx, all...)
 }
 
-// monitor shows the progress until ctx ends, and fails if a process ends by itself.
+// monitor shows the progress until ctx or a demo ends, and fails if a process ends by itself.
 func (r *run) monitor(ctx context.Context, stage string) error {
-	ticker := time.NewTicker(tick)
+	ticker := time.NewTicker(r.plan.every)
 	defer ticker.Stop()
 	for {
 		select {
@@ -241,7 +283,9 @@ func (r *run) monitor(ctx context.Context, stage string) error {
 		if err := r.crew.Crashed(); err != nil {
 			return err
 		}
-		r.showProgress(ctx, stage)
+		if ended, err := r.showProgress(ctx, stage); ended || err != nil {
+			return err
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ func (c *client) work(ctx context.Context) error {
 		if i%2 == 1 {
 			handle = c.Lines
 		}
-		parts = append(parts, func(ctx context.Context) error { return c.runWorker(ctx, q, i == 0, handle) })
+		parts = append(parts, func(ctx context.Context) error { return c.runWorker(ctx, c.tortured(q, i == 0), handle) })
 		q2 := queues[(c.Seat+each+i)%len(queues)]
 		store := c.store
 		if (c.Seat+i)%2 == 1 {
@@ -39,24 +39,26 @@ func (c *client) work(ctx context.Context) error {
 	return runAll(ctx, append(parts, c.serve)...)
 }
 
-// runWorker runs dibs' worker. With resume it takes back the jobs of the process before it. A
-// handle of nil stands for the client's own.
-func (c *client) runWorker(ctx context.Context, queue string, resume bool, handle dibs.Handler) error {
+// tortured is a worker of dibs for a queue. With resume it takes back the jobs of the process before it.
+func (c *client) tortured(queue string, resume bool) *dibs.Worker {
 	name := c.Client + "-" + queue
 	if resume {
 		name = c.Name + "-" + queue
 	}
+	return &dibs.Worker{Queue: queue, Name: name, Resume: resume, Concurrency: concurrency}
+}
+
+// runWorker runs dibs' worker. A handle of nil stands for the client's own.
+func (c *client) runWorker(ctx context.Context, w *dibs.Worker, handle dibs.Handler) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	w := &dibs.Worker{
-		Store: c.store, Queue: queue, Name: name, Resume: resume, Concurrency: concurrency, ShutdownWait: lease,
-		Hooks: dibs.Hooks{
-			Log: slog.New(slog.DiscardHandler),
-			Error: func(call string, err error) {
-				if unexpected(err) != nil {
-					stop(fmt.Errorf("%s: %w", call, err))
-				}
-			},
+	w.Store, w.ShutdownWait = c.store, lease
+	w.Hooks = dibs.Hooks{
+		Log: slog.New(slog.DiscardHandler),
+		Error: func(call string, err error) {
+			if unexpected(err) != nil {
+				stop(fmt.Errorf("%s: %w", call, err))
+			}
 		},
 	}
 	rng := &lockedRand{rng: c.newRand()}
