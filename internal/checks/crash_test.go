@@ -1,7 +1,6 @@
 package checks_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,12 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab"
+	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -136,14 +135,8 @@ func onePerPeriod(t *testing.T, url open.URL, processes int, lasts time.Duration
 		t.Fatal(err)
 	}
 	jobs := jobsOf(t, db)
-	slices.SortFunc(jobs, func(a, b *dibs.RawJob) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.CreatedAt.Compare(b.CreatedAt)) // by kind, as jobs show their keys only while they hold them
-	})
-	for i := 1; i < len(jobs); i++ {
-		a, b := jobs[i-1], jobs[i]
-		if gap := b.CreatedAt.Sub(a.CreatedAt); a.Kind == b.Kind && gap < period {
-			t.Errorf("jobs %d and %d of key %s were enqueued within %v, the period is %v", a.ID, b.ID, a.Kind, gap, period)
-		}
+	for _, line := range history.Broken([]history.Verdict{history.Periods(jobs, period)}) {
+		t.Error(line)
 	}
 	if t.Logf("%d jobs, %d kills", len(jobs), kills); len(jobs) < 20 {
 		t.Errorf("only %d jobs were enqueued", len(jobs))
@@ -156,18 +149,9 @@ func onePerPeriod(t *testing.T, url open.URL, processes int, lasts time.Duration
 // jobsOf are all jobs of the queue q.
 func jobsOf(t *testing.T, db dibs.Database) []*dibs.RawJob {
 	t.Helper()
-	var jobs []*dibs.RawJob
-	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead} {
-		for f := (dibs.Filter{Queue: "q", State: state, Limit: 1000}); ; {
-			page, err := db.List(t.Context(), f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			jobs = append(jobs, page.Jobs...)
-			if f.After = page.Next; f.After == "" {
-				break
-			}
-		}
+	jobs, err := history.Jobs(t.Context(), db, dibs.Filter{Queue: "q"})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return jobs
 }

@@ -8,12 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab"
+	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -85,59 +85,26 @@ func eachTickOnce(t *testing.T, url string, schedules, processes int, lasts time
 	if err := errors.Join(err, crew.Stop(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	ticks, late := judge(t, db, list)
-	slices.Sort(late)
-	if len(late) > 0 {
-		at := func(q float64) time.Duration { return late[int(q*float64(len(late)-1))].Round(100 * time.Microsecond) }
-		t.Logf("%d ticks of %d schedules, %d kills; jobs came late by %v in the median, %v (99 %%), %v at most", ticks, schedules, kills, at(0.5), at(0.99), at(1))
-	}
-	if ticks < schedules*3 {
-		t.Errorf("only %d ticks came", ticks)
-	}
-}
-
-// judge is the oracle. It expects that the jobs of each schedule are for consecutive ticks,
-// from its first to its last, and returns how many there are and how late they were enqueued.
-func judge(t *testing.T, db dibs.Database, list []dibs.Schedule) (n int, late []time.Duration) {
-	t.Helper()
-	of := map[string][]time.Time{}
-	for f := (dibs.Filter{Queue: "q", Limit: 1000}); ; {
-		page, err := db.List(t.Context(), f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, j := range page.Jobs {
-			of[j.Schedule] = append(of[j.Schedule], j.Tick)
-			late = append(late, j.CreatedAt.Sub(j.Tick))
-		}
-		if f.After = page.Next; f.After == "" {
-			break
-		}
-	}
-	after, err := db.Schedules(t.Context())
+	jobs, err := history.Jobs(ctx, db, dibs.Filter{Queue: "q"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(after) != len(list) || len(of) != len(list) {
-		t.Fatalf("jobs of %d schedules, %d are left, want %d", len(of), len(after), len(list))
+	after, err := db.Schedules(ctx)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, s := range after {
-		ticks := of[s.Name]
-		slices.SortFunc(ticks, time.Time.Compare)
-		want := s.Since
-		for i, tick := range ticks {
-			if want = want.Add(time.Second); !tick.Equal(want) {
-				t.Errorf("schedule %s: the job of place %s is for %v, want %v", s.Name, strconv.Itoa(i), tick, want)
-				break
-			}
-		}
-		if !s.LastTick.Equal(want) {
-			t.Errorf("schedule %s: the last job is for %v, the last tick %v", s.Name, want, s.LastTick)
-		}
-		if !s.Next.Equal(want.Add(time.Second)) {
-			t.Errorf("schedule %s: the next tick is %v, want %v", s.Name, s.Next, want.Add(time.Second))
-		}
-		n += len(ticks)
+	verdict := history.Ticks(after, jobs, time.Second)
+	for _, line := range history.Broken([]history.Verdict{verdict}) {
+		t.Error(line)
 	}
-	return n, late
+	if len(after) != schedules || verdict.Checked < schedules*3 {
+		t.Fatalf("only %d ticks of %d schedules came, want at least 3 of each of %d", verdict.Checked, len(after), schedules)
+	}
+	var late []time.Duration
+	for _, j := range jobs {
+		late = append(late, j.CreatedAt.Sub(j.Tick))
+	}
+	slices.Sort(late)
+	at := func(q float64) time.Duration { return late[int(q*float64(len(late)-1))].Round(100 * time.Microsecond) }
+	t.Logf("%d ticks of %d schedules, %d kills; jobs came late by %v in the median, %v (99 %%), %v at most", verdict.Checked, schedules, kills, at(0.5), at(0.99), at(1))
 }

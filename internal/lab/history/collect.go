@@ -14,24 +14,31 @@ func Collect(ctx context.Context, db dibs.Database, dir string) (e Evidence, err
 	if e.Calls, err = Read(dir); err != nil {
 		return e, err
 	}
-	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead, dibs.Cancelled} {
-		f := dibs.Filter{State: state, Limit: 1000}
-		for {
-			page, err := db.List(ctx, f)
-			if err != nil {
-				return e, fmt.Errorf("history: read the jobs: %w", err)
-			}
-			e.Final = append(e.Final, page.Jobs...)
-			if f.After = page.Next; f.After == "" {
-				break
-			}
-		}
+	if e.Final, err = Jobs(ctx, db, dibs.Filter{}); err != nil {
+		return e, err
 	}
 	if e.Check, err = db.Check(ctx); err != nil {
 		return e, err
 	}
 	e.Queues, err = db.Queues(ctx)
 	return e, err
+}
+
+// Jobs lists the jobs that a filter selects, in every state.
+func Jobs(ctx context.Context, db dibs.Database, f dibs.Filter) (all []*dibs.RawJob, err error) {
+	for _, f.State = range []dibs.State{"", dibs.Completed, dibs.Dead, dibs.Cancelled} {
+		for f.After, f.Limit = "", 1000; ; {
+			page, err := db.List(ctx, f)
+			if err != nil {
+				return nil, fmt.Errorf("history: read the jobs: %w", err)
+			}
+			all = append(all, page.Jobs...)
+			if f.After = page.Next; f.After == "" {
+				break
+			}
+		}
+	}
+	return all, nil
 }
 
 // Broken describes each violation in one line.
