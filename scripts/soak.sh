@@ -99,7 +99,7 @@ broken() {
 schedules() {
 	step 'a thousand schedules every second, 8 processes of which one is killed each second'
 	for database in sqlite postgres; do # one after the other, for how late they are
-		go test ./internal/ticks -run "^TestEachTickHasOneJobThroughKills\$/^$database\$" -count=1 -v -timeout 0
+		go test ./internal/lab/crash -run "^TestEachTickHasOneJobThroughKills\$/^$database\$" -count=1 -v -timeout 0
 	done
 }
 

@@ -15,6 +15,8 @@
 // and that it repairs or ignores partial writes. It does not show that the data is on the
 // disk, since the kernel keeps what killed processes have written. For that, PostgreSQL and
 // SQLite use fsync by default.
+//
+// Its tests also kill processes that look after schedules, and that enqueue unique jobs.
 package crash
 
 import (
