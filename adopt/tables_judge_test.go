@@ -31,7 +31,8 @@ func (e *evidence) judge(report func(format string, args ...any)) {
 	for _, line := range history.Broken(history.Owned(e.Evidence)) {
 		report("%s", line)
 	}
-	e.recovered = len(history.Recoveries(e.Evidence))
+	recovered, _ := history.Recoveries(e.Evidence)
+	e.recovered = len(recovered)
 	for _, id := range e.rows {
 		if e.Effects[id] == 0 {
 			report("row %d has not ended", id)

@@ -1,8 +1,6 @@
 package history
 
 import (
-	"slices"
-
 	"github.com/dibs-queue/dibs"
 )
 
@@ -10,7 +8,6 @@ import (
 type gathered struct {
 	crowds     map[crowd]*members
 	keyHolders map[[2]string][]holder // holders of a key, by queue and unique key
-	recoveries []int64                // microseconds from the end of a lease to the next claim
 }
 
 // crowd names a group of a queue, or the jobs of a queue without a group.
@@ -68,8 +65,7 @@ func (j *judge) members(queue, group string) *members {
 	return j.crowds[c]
 }
 
-// collect gathers one job's runs and waits, the time during which it held a unique key,
-// and how fast it was claimed again after a lease ended.
+// collect gathers one job's runs and waits, and the time during which it held a unique key.
 func (j *judge) collect(l *life) {
 	limited := j.lane(l.queue).limited() || j.lane(l.queue).rated("")
 	m := j.members(l.queue, l.group)
@@ -90,9 +86,6 @@ func (j *judge) collect(l *life) {
 		}
 		if w, ok := j.waitBefore(l, i); ok {
 			m.waits = append(m.waits, w)
-		}
-		if i > 0 {
-			j.noteRecovery(&l.attempts[i-1], a)
 		}
 	}
 	if w, ok := j.waitUnclaimed(l); ok {
@@ -184,24 +177,6 @@ func (j *judge) waitUnclaimed(l *life) (wait, bool) {
 		return w, false
 	}
 	return w, s.fate == Done && w.from < w.to
-}
-
-// noteRecovery notes how long after the end of an abandoned lease the job was claimed again.
-func (j *judge) noteRecovery(a, b *attempt) {
-	if a.inTx(j.index) || a.fate != Done || b.fate != Done || a.Attempt+1 != b.Attempt || j.Calls[b.call].Verb != Claim {
-		return
-	}
-	if slices.ContainsFunc(a.finishes, func(e event) bool { return j.outcome(e) <= open }) {
-		return
-	}
-	if len(a.extends) == 0 {
-		j.recoveries = append(j.recoveries, micros(b.ClaimedAt)-micros(a.LeaseUntil))
-		return
-	}
-	from, _ := j.clock.client(b.ClaimedAt)
-	if a.leaseLo < never {
-		j.recoveries = append(j.recoveries, max(0, from-a.leaseLo))
-	}
 }
 
 // holder is a job that certainly held its unique key.

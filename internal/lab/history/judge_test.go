@@ -32,7 +32,7 @@ func TestRecoveriesAreMeasuredFromTheEndOfTheLease(t *testing.T) {
 	b.extend("w1", 60, 100, 10, 2)
 	b.claim("w2", 150, 2, 1)
 	b.claim("w2", 190, 2, 2)
-	got := history.Recoveries(b.evidence())
+	got, _ := history.Recoveries(b.evidence())
 	if len(got) != 2 || got[0] < 25*time.Millisecond || got[0] > 35*time.Millisecond || got[1] != 40*time.Millisecond {
 		t.Errorf("got %v, want about 30ms and exactly 40ms", got)
 	}

@@ -114,7 +114,7 @@ func (r *Result) Summary() string {
 func judgeEvidence(about About, dir string, e history.Evidence) *Result {
 	result := &Result{About: about, Dir: dir, Verdicts: history.Judge(e), Totals: count(e.Calls)}
 	result.Orders.Checked, result.Orders.Undecided, result.Orders.Broken = linear.Check(e)
-	result.Totals.Recoveries, result.Totals.Unhindered = history.Recoveries(e), unhindered(e)
+	result.Totals.Recoveries, result.Totals.Unhindered = history.Recoveries(e)
 	job := int64(0)
 	if v := result.Offence(); v != nil {
 		job = v.Job

@@ -1,4 +1,4 @@
-package torture
+package history_test
 
 import (
 	"slices"
@@ -26,7 +26,7 @@ func TestARecoveryIsUnhinderedOnlyIfNothingHeldTheJobUp(t *testing.T) {
 	}
 	first, second, other := dibs.Token{1}, dibs.Token{2}, dibs.Token{3}
 	paused, limit := call(history.SetQueue, 1100), call(history.SetQueue, 1100)
-	paused.Settings, limit.Settings = &dibs.QueueChange{Paused: ptr(true)}, &dibs.QueueChange{Concurrency: ptr(9)}
+	paused.Settings, limit.Settings = &dibs.QueueChange{Paused: new(true)}, &dibs.QueueChange{Concurrency: new(9)}
 	outage, extend, finish, refused := call(history.Fault, 1100), call(history.Extend, 500), call(history.Finish, 500), call(history.Finish, 1100)
 	outage.Text = "server killed"
 	extend.Leases = []dibs.Lease{{ID: 1, Token: first}}
@@ -35,11 +35,11 @@ func TestARecoveryIsUnhinderedOnlyIfNothingHeldTheJobUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		added *history.Call
 		group string
-		times Times
+		times []time.Duration
 	}{
-		"nothing":            {added: call(history.Sweep, 1100), times: Times{300 * time.Millisecond}},
-		"a late outcome":     {added: refused, times: Times{300 * time.Millisecond}},
-		"a worse job":        {added: claim(1100, history.Job{ID: 2, Token: other, Attempt: 1, Priority: 9}), times: Times{300 * time.Millisecond}},
+		"nothing":            {added: call(history.Sweep, 1100), times: []time.Duration{300 * time.Millisecond}},
+		"a late outcome":     {added: refused, times: []time.Duration{300 * time.Millisecond}},
+		"a worse job":        {added: claim(1100, history.Job{ID: 2, Token: other, Attempt: 1, Priority: 9}), times: []time.Duration{300 * time.Millisecond}},
 		"a better job":       {added: claim(1100, history.Job{ID: 2, Token: other, Attempt: 1, Priority: 4})},
 		"a pause":            {added: paused},
 		"a limit":            {added: limit},
@@ -47,13 +47,13 @@ func TestARecoveryIsUnhinderedOnlyIfNothingHeldTheJobUp(t *testing.T) {
 		"it was extended":    {added: extend},
 		"it was given back":  {added: finish},
 		"others of a group":  {added: call(history.Sweep, 1100), group: "g"},
-		"a claim unanswered": {added: &history.Call{Client: "c", Verb: history.Claim, Queue: "q", Begin: at(1100), Fate: history.Unknown}, times: Times{300 * time.Millisecond}},
+		"a claim unanswered": {added: &history.Call{Client: "c", Verb: history.Claim, Queue: "q", Begin: at(1100), Fate: history.Unknown}, times: []time.Duration{300 * time.Millisecond}},
 	} {
 		calls := []*history.Call{
 			claim(0, history.Job{ID: 1, Token: first, Attempt: 1, Priority: 5, Group: c.group}), c.added,
 			claim(1300, history.Job{ID: 1, Token: second, Attempt: 2, Priority: 5, Group: c.group}),
 		}
-		if got := unhindered(history.Evidence{Calls: calls}); !slices.Equal(got, c.times) {
+		if _, got := history.Recoveries(history.Evidence{Calls: calls}); !slices.Equal(got, c.times) {
 			t.Errorf("%s: %v, not %v", name, got, c.times)
 		}
 	}
