@@ -22,7 +22,6 @@ const (
 	maxFile       = 400 // lines
 	maxTestFile   = 450 // lines
 	maxOptions    = 10  // fields of a struct of settings
-	maxState      = 20  // unexported fields of any other struct
 	minHeaderPart = 2   // characters of each part of an SQL header
 )
 
@@ -47,34 +46,9 @@ func TestTidyFilesAndFunctionsAreShort(t *testing.T) {
 				if ok && isSettings(node.Name.Name) && settings.Fields.NumFields() > maxOptions {
 					t.Errorf("%s: %s has %d fields, at most %d are allowed", name, node.Name, settings.Fields.NumFields(), maxOptions)
 				}
-				full := path.Dir(name) + "." + node.Name.Name
-				if n, most := unexported(settings), max(maxState, largeState[full]); n > most {
-					t.Errorf("%s: %s has %d unexported fields, at most %d are allowed: put those together that change together", name, full, n, most)
-				}
 			}
 		}
 	}
-}
-
-// largeState are structs with more unexported fields than maxState. They may only become smaller.
-var largeState = map[string]int{
-	"adopt/advice.proposer": 31, // what it has found out of a table
-	"postgres.Store":        25,
-	"postgres.claimedRow":   24, // one for each column
-	"cmd/dibs.lineProcess":  24,
-	"cmd/dibs.workFlags":    22, // one for each flag
-	"cmd/dibs.app":          22,
-	"..held":                22,
-}
-
-func unexported(s *ast.StructType) (n int) {
-	if s == nil {
-		return 0
-	}
-	for _, f := range s.Fields.List {
-		n += len(slices.DeleteFunc(slices.Clone(f.Names), func(name *ast.Ident) bool { return name.IsExported() }))
-	}
-	return n
 }
 
 func isSettings(name string) bool {
