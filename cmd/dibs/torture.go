@@ -216,31 +216,9 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 				return err
 			}
 			a.table = part.Adopted
-			db, err := a.openWhenThere(ctx)
-			switch {
-			case ctx.Err() != nil && err != nil:
-				return nil // told to end before it began
-			case err != nil:
-				return err
-			}
 			defer a.tortureLines(&part)()
-			return errors.Join(part.Run(ctx, db, a.dbURL().Reveal()), db.Close())
+			return part.Play(ctx, a.dbURL().Reveal(), a.openCopy)
 		},
-	}
-}
-
-// openWhenThere waits for an unavailable database, which may just have been killed.
-func (a *app) openWhenThere(ctx context.Context) (dibs.Database, error) {
-	for {
-		db, err := a.openCopy(ctx)
-		if !errors.Is(err, dibs.ErrUnavailable) {
-			return db, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(50 * time.Millisecond):
-		}
 	}
 }
 
@@ -275,7 +253,7 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 			return err
 		}
 		defer own.Close()
-		at, server = open.URL(own.URL()), ownServer{own}
+		at, server = open.URL(own.URL()), own
 	}
 	file := newFile(at)
 	place, err := newPlace(ctx, "torture", at, dir)
@@ -331,14 +309,4 @@ func (p tortureProcesses) Command(part torture.Part, url string) (*exec.Cmd, err
 	cmd := exec.Command(program, "torture", "process", string(text))
 	cmd.Env = append(os.Environ(), p.place.env(open.URL(url))...)
 	return cmd, nil
-}
-
-// ownServer is a server that the torture may kill.
-type ownServer struct{ *pgserver.Server }
-
-func (s ownServer) Crash(hard bool) error {
-	if hard {
-		return s.Kill()
-	}
-	return s.Stop(pgserver.Immediate)
 }

@@ -24,7 +24,7 @@ const tortureLineProcesses = 2
 // function that it returns ends them.
 func (a *app) tortureLines(part *torture.Part) (end func()) {
 	self, err := os.Executable()
-	if err != nil || part.Producer || part.Adopted != "" {
+	if err != nil || part.Producer || part.Demo || part.Adopted != "" {
 		return func() {}
 	}
 	f := &workFlags{

@@ -37,6 +37,16 @@ func clockOf(calls []*Call) clock {
 	return tight
 }
 
+// Ahead estimates how far the database's clock is ahead of the clients'. It is 0 if the claims allow that.
+func Ahead(calls []*Call) time.Duration {
+	c := clockOf(calls)
+	most := c.most - grain
+	if c.least <= 0 && 0 <= most {
+		return 0
+	}
+	return duration((c.least + most) / 2)
+}
+
 // client converts the database's time t to the clients' clock. A call that ended before
 // from acts before t, and a call that begins at to or later acts after t.
 func (c clock) client(t time.Time) (from, to int64) {

@@ -95,6 +95,14 @@ func (s *Server) Stop(m Mode) error { return s.signal(syscall.Signal(m)) }
 // to files are kept, unlike after a power failure.
 func (s *Server) Kill() error { return s.waitEnded("SIGKILL", kill(s.postmaster.Process)) }
 
+// Crash ends the server without warning: by SIGKILL if hard, or by PostgreSQL's immediate shutdown.
+func (s *Server) Crash(hard bool) error {
+	if hard {
+		return s.Kill()
+	}
+	return s.Stop(Immediate)
+}
+
 func (s *Server) signal(sig syscall.Signal) error {
 	return s.waitEnded(sig.String(), s.postmaster.Process.Signal(sig))
 }

@@ -39,7 +39,7 @@ func smallRun(t *testing.T) func() damaged {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- Part{Demo: true, Client: "w1", Of: 1, Dir: r.Dir}.Run(ctx, r.DB, r.URL) }()
+	go func() { ended <- Part{Demo: true, Client: "w1", Of: 1, Dir: r.Dir}.run(ctx, r.DB, r.URL) }()
 	for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
 		p := Progress{Jobs: r.Jobs}
 		if p.Queues, err = r.DB.Stats(t.Context()); err != nil {

@@ -48,8 +48,24 @@ type client struct {
 	n  int // how many keys and random sources the process has made
 }
 
-// Run plays the part on the database that rawURL names, until ctx ends.
-func (p Part) Run(ctx context.Context, db dibs.Database, rawURL string) error {
+// Play plays the part on the database at rawURL, until ctx ends. It waits for a database that is
+// unavailable when open opens it: the server may just have been killed.
+func (p Part) Play(ctx context.Context, rawURL string, open func(context.Context) (dibs.Database, error)) error {
+	for {
+		db, err := open(ctx)
+		switch {
+		case err == nil:
+			return errors.Join(p.run(ctx, db, rawURL), db.Close())
+		case ctx.Err() != nil:
+			return nil // told to end before it began
+		case !errors.Is(err, dibs.ErrUnavailable):
+			return err
+		}
+		wait(ctx, 50*time.Millisecond)
+	}
+}
+
+func (p Part) run(ctx context.Context, db dibs.Database, rawURL string) error {
 	rec, err := history.OpenIn(p.Dir, p.Client)
 	if err != nil {
 		return err

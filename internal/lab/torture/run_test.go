@@ -16,7 +16,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab"
-	"github.com/dibs-queue/dibs/internal/lab/pgserver"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -29,26 +28,13 @@ type order struct {
 }
 
 func TestMain(m *testing.M) {
-	lab.Obey(func(ctx context.Context, o order) error { return o.Part.play(ctx, o.URL) })
+	lab.Obey(func(ctx context.Context, o order) error {
+		return o.Part.Play(ctx, o.URL, func(ctx context.Context) (dibs.Database, error) {
+			return open.Database(ctx, open.URL(o.URL), open.Options{})
+		})
+	})
 	needs.Split()
 	os.Exit(m.Run())
-}
-
-func (p Part) play(ctx context.Context, url string) error {
-	for {
-		db, err := open.Database(ctx, open.URL(url), open.Options{})
-		if err == nil {
-			defer db.Close()
-			return p.Run(ctx, db, url)
-		}
-		if unexpected(err) != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		wait(ctx, 50*time.Millisecond)
-	}
 }
 
 func TestEveryPromiseIsKeptOnSQLite(t *testing.T) {
@@ -71,17 +57,8 @@ func TestEveryPromiseIsKeptOnPostgreSQL(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer server.Close()
-		return runTorture(t, server.URL(), crashing{server})
+		return runTorture(t, server.URL(), server)
 	})
-}
-
-type crashing struct{ *pgserver.Server }
-
-func (s crashing) Crash(hard bool) error {
-	if hard {
-		return s.Kill()
-	}
-	return s.Stop(pgserver.Immediate)
 }
 
 type testProcesses struct{}

@@ -84,7 +84,7 @@ func mostTroubled(calls []*history.Call) int64 {
 
 // newStory makes the story of a job from the records.
 func newStory(calls []*history.Call, job int64) *Story {
-	s := &Story{Job: job, attempts: attemptsOf(calls, job), ahead: aheadOf(calls)}
+	s := &Story{Job: job, attempts: attemptsOf(calls, job), ahead: history.Ahead(calls)}
 	ends := endsOf(calls)
 	for _, c := range calls {
 		s.add(c, fateOf(c, ends))
@@ -115,27 +115,6 @@ func (s *Story) attemptText(t dibs.Token) string {
 		return fmt.Sprintf("attempt %d", n)
 	}
 	return "it"
-}
-
-// aheadOf estimates how far the database's clock is ahead of the processes' clock: each claim
-// is made between the beginning and the end of its call. It is 0 if the claims allow that.
-func aheadOf(calls []*history.Call) time.Duration {
-	var least, most time.Duration
-	first := true
-	for _, c := range calls {
-		if c.Verb != history.Claim || c.Fate != history.Done || len(c.Jobs) == 0 {
-			continue
-		}
-		after, before := c.Jobs[0].ClaimedAt.Sub(c.End), c.Jobs[0].ClaimedAt.Sub(c.Begin)
-		if first {
-			least, most, first = after, before, false
-		}
-		least, most = max(least, after), min(most, before)
-	}
-	if least <= 0 && 0 <= most {
-		return 0
-	}
-	return (least + most) / 2
 }
 
 // sortEvents sorts the events. If a finish makes room for a claim that is answered first, the
