@@ -12,13 +12,12 @@ const maxState = 20
 
 // largeState are structs with more unexported fields than maxState. They may only become smaller.
 var largeState = map[string]int{
-	"adopt/advice.proposer": 31, // what it has found out of a table
-	"postgres.Store":        25,
-	"postgres.claimedRow":   24, // one for each column
-	"cmd/dibs.lineProcess":  24,
-	"cmd/dibs.workFlags":    22, // one for each flag
-	"cmd/dibs.app":          22,
-	"..held":                22,
+	"adopt/advice.proposer":                31, // what it has found out of a table
+	"postgres.Store":                       25,
+	"postgres.claimedRow":                  24, // one for each column
+	"cmd/dibs/internal/runner.lineProcess": 24,
+	"cmd/dibs/internal/daemon.workFlags":   22, // one for each flag
+	"..held":                               22,
 }
 
 func TestTidyStructsHoldLittleState(t *testing.T) {

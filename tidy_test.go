@@ -75,6 +75,15 @@ var driver = map[string][]string{
 	"sqlite":               {"modernc.org/sqlite"},
 	"postgres":             {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
 
+	"cmd/dibs/internal/cmdline":  {"github.com/spf13/cobra", "github.com/spf13/pflag"},
+	"cmd/dibs/internal/runner":   {"golang.org/x/sys/unix"},
+	"cmd/dibs/internal/daemon":   {"github.com/prometheus/client_golang", "github.com/spf13/cobra"},
+	"cmd/dibs/internal/jobs":     {"github.com/spf13/cobra"},
+	"cmd/dibs/internal/queues":   {"github.com/spf13/cobra", "github.com/spf13/pflag"},
+	"cmd/dibs/internal/database": {"github.com/jackc/pgx/v5", "github.com/jedib0t/go-pretty/v6", "github.com/spf13/cobra"},
+	"cmd/dibs/internal/top":      {"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "github.com/spf13/cobra"},
+	"cmd/dibs/internal/term":     {"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
+
 	"internal/reads":    nil,
 	"internal/rowstore": nil,
 }
@@ -111,31 +120,20 @@ var below = map[string][]string{
 	"internal/page":        {"", "internal/checks", "internal/failures", "internal/holdups", "internal/wire", "internal/words"},
 	"server":               {"", "internal/checks", "internal/page", "internal/wire", "internal/words"},
 
+	"cmd/dibs/internal/term":     {"", "internal/checks", "internal/wire", "internal/words"},
+	"cmd/dibs/internal/cmdline":  {"", "adopt", "adopt/advice", "adopt/mapping", "cmd/dibs/internal/term", "internal/open", "internal/wire", "internal/words"},
+	"cmd/dibs/internal/runner":   {"", "cmd/dibs/internal/term", "internal/checks", "internal/nesting", "internal/wire", "internal/words"},
+	"cmd/dibs/internal/daemon":   {"", "cmd/dibs/internal/cmdline", "cmd/dibs/internal/runner", "cmd/dibs/internal/term", "internal/checks", "internal/open", "internal/words", "metrics", "server"},
+	"cmd/dibs/internal/jobs":     {"", "cmd/dibs/internal/cmdline", "cmd/dibs/internal/term", "internal/checks", "internal/failures", "internal/open", "internal/holdups", "internal/wire", "internal/words"},
+	"cmd/dibs/internal/queues":   {"", "cmd/dibs/internal/cmdline", "cmd/dibs/internal/term", "internal/checks", "internal/ticks", "internal/holdups", "internal/wire", "internal/words"},
+	"cmd/dibs/internal/database": {"", "adopt", "adopt/advice", "adopt/mapping", "cmd/dibs/internal/cmdline", "cmd/dibs/internal/term", "diagnosis", "footprint", "internal/adopted", "internal/failures", "internal/open", "internal/ticks", "internal/holdups", "internal/wire", "internal/words", "postgres", "sqlite"},
+	"cmd/dibs/internal/top":      {"", "cmd/dibs/internal/cmdline", "cmd/dibs/internal/jobs", "cmd/dibs/internal/term", "internal/holdups", "internal/wire", "internal/words"},
+
 	"internal/reads":    {"", "internal/checks", "internal/ticks", "internal/waits"},
 	"internal/rowstore": {"", "internal/bucket", "internal/checks", "internal/reads", "internal/rest", "internal/settings", "internal/ticks", "internal/waits", "internal/wakeups"},
 	"internal/settings": {"", "internal/checks"},
 	"internal/sqlfiles": {""},
 	"internal/wakeups":  {""},
-}
-
-// labUsers lists what may import internal/lab beside itself and tests: the commands demo, torture and bench, which run
-// it, the suite for databases, whose races package history judges, and the benchmark of other queues.
-var labUsers = []string{"cmd/dibs/demo", "cmd/dibs/torture", "cmd/dibs/bench", "storetest/", "bench/"}
-
-// TestTidyOnlyTheCommandsThatRunTheLabImportIt keeps what only proves out of what ships.
-func TestTidyOnlyTheCommandsThatRunTheLabImportIt(t *testing.T) {
-	t.Parallel()
-	for name, file := range goFiles(t) {
-		user := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
-		if strings.HasSuffix(name, "_test.go") || user("internal/lab/") || slices.ContainsFunc(labUsers, user) {
-			continue
-		}
-		for _, spec := range file.syntax.Imports {
-			if strings.Contains(spec.Path.Value, "/dibs/internal/lab") {
-				t.Errorf("%s must not import %s, which is not for what ships", name, spec.Path.Value)
-			}
-		}
-	}
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {

@@ -7,33 +7,36 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 )
 
 // asNobody runs the command as a user without rights. The tests may run as root, whom no
 // mode of a file stops.
 func (c *cli) asNobody(args ...string) runResult {
-	c.t.Helper()
-	cmd := c.command(args...)
+	c.T.Helper()
+	cmd := c.Command(args...)
 	cmd.Path = "/proc/self/exe" // the user may have no access to the program's folder
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
-	return c.finished(cmd)
+	return c.Finished(cmd)
 }
 
 func TestReadOnlyFile(t *testing.T) {
 	c := onSQLite(t)
-	c.ok("enqueue", "q")
-	path := strings.TrimPrefix(c.db, "sqlite:")
+	c.OK("enqueue", "q")
+	path := strings.TrimPrefix(c.DB, "sqlite:")
 	for dir := filepath.Dir(path); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		chmod(t, dir, 0o555)
 	}
 	chmod(t, path, 0o444)
 	args := []string{"enqueue", "q"}
-	c.refused(c.asNobody(args...), exitUnavailable, args, path, "right to write")
+	c.Refused(c.asNobody(args...), cmdline.ExitUnavailable, args, path, "right to write")
 	chmod(t, filepath.Dir(path), 0o755)
 	chmod(t, path, 0o644)
-	c.has(c.stats("q"), object{"waiting": 1})
+	c.Has(c.Stats("q"), object{"waiting": 1})
 }
 
 func chmod(t *testing.T, path string, mode os.FileMode) {
@@ -60,7 +63,7 @@ func TestFullDisk(t *testing.T) {
 	if out, err := exec.Command("unshare", "-Urm", "mount", "-t", "tmpfs", "-o", "size=1m", "none", dir).CombinedOutput(); err != nil {
 		t.Skipf("this system lets nobody make a small disk: %v %s", err, out)
 	}
-	c.db = "sqlite:" + filepath.Join(dir, "small.db")
+	c.DB = "sqlite:" + filepath.Join(dir, "small.db")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -72,11 +75,11 @@ func TestFullDisk(t *testing.T) {
 		"$1" --db "$3" enqueue q 1 || exit 97
 		"$1" --db "$3" check || exit 96
 		exit $code`
-	cmd := exec.Command("unshare", "-Urm", "sh", "-c", script, "sh", self, dir, c.db)
-	cmd.Env = append(os.Environ(), asCommand+"=1")
-	r := c.finished(cmd)
-	c.refused(r, exitUnavailable, []string{"enqueue"}, "the disk with "+dir, "is full; nothing was written", "free some space")
-	if want := "enqueued 0 jobs\nenqueued job 1 in q\nnothing wrong\n"; r.out != want {
-		t.Errorf("stdout is %q, want %q", r.out, want)
+	cmd := exec.Command("unshare", "-Urm", "sh", "-c", script, "sh", self, dir, c.DB)
+	cmd.Env = append(os.Environ(), clitest.AsCommand+"=1")
+	r := c.Finished(cmd)
+	c.Refused(r, cmdline.ExitUnavailable, []string{"enqueue"}, "the disk with "+dir, "is full; nothing was written", "free some space")
+	if want := "enqueued 0 jobs\nenqueued job 1 in q\nnothing wrong\n"; r.Out != want {
+		t.Errorf("stdout is %q, want %q", r.Out, want)
 	}
 }

@@ -1,13 +1,14 @@
 package main
 
 import (
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
@@ -23,65 +24,54 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 		code     int
 		words    []string
 	}{
-		{"unknown scheme", "mysql://root:secret@localhost/x", exitUsage, []string{`unknown kind of database: mysql`, "sqlite:PATH or postgres://"}},
-		{"no scheme", "jobs", exitUsage, []string{`unknown kind of database`, "sqlite:PATH"}},
-		{"no path", "sqlite:", exitUsage, []string{"names no file", "sqlite:dibs.db"}},
-		{"in memory", "sqlite::memory:", exitUsage, []string{"names no file"}},
-		{"a key", "sqlite:" + filepath.Join(dir, "x.db") + "?key=secret", exitUsage, []string{"takes no parameters", "x.db"}},
-		{"directory", "sqlite:" + dir, exitUsage, []string{dir + " is a directory", filepath.Join(dir, "dibs.db")}},
-		{"missing folder", "sqlite:" + filepath.Join(dir, "no", "x.db"), exitUsage, []string{"there is no folder " + filepath.Join(dir, "no")}},
-		{"missing folder on the way", "sqlite:" + dir + "/no/../x.db", exitUsage, []string{"there is no folder " + dir + "/no/.."}},
-		{"not SQLite", "sqlite:" + text, exitUsage, []string{text + " is not a SQLite database", "--db"}},
-		{"bad URL", "postgres://user:p%ss@host/x", exitUsage, []string{"the PostgreSQL URL cannot be read", "%XX"}},
-		{"bad option", "postgres://host/x?sslmode=maybe", exitUsage, []string{"sslmode is invalid", "postgres://user:password@host:5432/database"}},
-		{"bad port", "postgres://host:many/x", exitUsage, []string{"the PostgreSQL URL cannot be read"}},
-		{"unreachable", "postgres://app:secret@" + deafAddress(t) + "/x", exitUnavailable, []string{"no PostgreSQL server answers at 127.0.0.1:", "check host and port"}},
+		{"unknown scheme", "mysql://root:secret@localhost/x", cmdline.ExitUsage, []string{`unknown kind of database: mysql`, "sqlite:PATH or postgres://"}},
+		{"no scheme", "jobs", cmdline.ExitUsage, []string{`unknown kind of database`, "sqlite:PATH"}},
+		{"no path", "sqlite:", cmdline.ExitUsage, []string{"names no file", "sqlite:dibs.db"}},
+		{"in memory", "sqlite::memory:", cmdline.ExitUsage, []string{"names no file"}},
+		{"a key", "sqlite:" + filepath.Join(dir, "x.db") + "?key=secret", cmdline.ExitUsage, []string{"takes no parameters", "x.db"}},
+		{"directory", "sqlite:" + dir, cmdline.ExitUsage, []string{dir + " is a directory", filepath.Join(dir, "dibs.db")}},
+		{"missing folder", "sqlite:" + filepath.Join(dir, "no", "x.db"), cmdline.ExitUsage, []string{"there is no folder " + filepath.Join(dir, "no")}},
+		{"missing folder on the way", "sqlite:" + dir + "/no/../x.db", cmdline.ExitUsage, []string{"there is no folder " + dir + "/no/.."}},
+		{"not SQLite", "sqlite:" + text, cmdline.ExitUsage, []string{text + " is not a SQLite database", "--db"}},
+		{"bad URL", "postgres://user:p%ss@host/x", cmdline.ExitUsage, []string{"the PostgreSQL URL cannot be read", "%XX"}},
+		{"bad option", "postgres://host/x?sslmode=maybe", cmdline.ExitUsage, []string{"sslmode is invalid", "postgres://user:password@host:5432/database"}},
+		{"bad port", "postgres://host:many/x", cmdline.ExitUsage, []string{"the PostgreSQL URL cannot be read"}},
+		{"unreachable", "postgres://app:secret@" + clitest.DeafAddress(t) + "/x", cmdline.ExitUnavailable, []string{"no PostgreSQL server answers at 127.0.0.1:", "check host and port"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			c := &cli{t: t, db: test.db}
+			c := newCLI(t, test.db)
 			for _, args := range [][]string{{"enqueue", "q"}, {"migrate"}} {
-				c.fails(test.code, "", args, test.words...)
+				c.Fails(test.code, "", args, test.words...)
 			}
-			if r := c.run("", "stats"); strings.Contains(r.err, "secret") {
-				t.Errorf("the message tells the password: %s", r.err)
+			if r := c.Run("", "stats"); strings.Contains(r.Err, "secret") {
+				t.Errorf("the message tells the password: %s", r.Err)
 			}
 		})
 	}
 }
 
-// deafAddress returns an address where no server listens.
-func deafAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestFlagsOfTheOtherDatabase(t *testing.T) {
 	c := onSQLite(t)
-	c.fails(exitUsage, "", []string{"migrate", "--schema", "x"}, "--schema is for PostgreSQL", "--prefix")
-	c.db = "postgres://localhost/x"
-	c.fails(exitUsage, "", []string{"migrate", "--prefix", "x"}, "--prefix is for SQLite", "--schema")
+	c.Fails(cmdline.ExitUsage, "", []string{"migrate", "--schema", "x"}, "--schema is for PostgreSQL", "--prefix")
+	c.DB = "postgres://localhost/x"
+	c.Fails(cmdline.ExitUsage, "", []string{"migrate", "--prefix", "x"}, "--prefix is for SQLite", "--schema")
 }
 
 // Every command refuses an invalid name of a schema or prefix of tables, whether it connects
 // or not.
 func TestNamesThatNoTablesCanHave(t *testing.T) {
 	c := onSQLite(t)
-	c.ok("migrate")
+	c.OK("migrate")
 	for _, prefix := range []string{"p$", "1", "sqlite_", "SQLite_x", "a b", "a;b", "\x00", "\u009b", "é", strings.Repeat("p", 33)} {
 		for _, args := range [][]string{{"migrate", "--print"}, {"migrate"}, {"enqueue", "q"}, {"migrate", "--print", "--json"}} {
-			c.fails(exitUsage, "", append(args, "--prefix", prefix), "prefix: must be a letter and then")
+			c.Fails(cmdline.ExitUsage, "", append(args, "--prefix", prefix), "prefix: must be a letter and then")
 		}
 	}
-	c.db = "postgres://nobody@" + deafAddress(t) + "/x"
+	c.DB = "postgres://nobody@" + clitest.DeafAddress(t) + "/x"
 	for _, schema := range []string{"p$", "1", "a.b", "a b", "a;b", "\x00", "\u009b", "é", strings.Repeat("s", 64)} {
 		for _, args := range [][]string{{"migrate", "--print"}, {"migrate"}, {"enqueue", "q"}, {"ls"}} {
-			c.fails(exitUsage, "", append(args, "--schema", schema), "schema: must be 1 to 63 letters")
+			c.Fails(cmdline.ExitUsage, "", append(args, "--schema", schema), "schema: must be 1 to 63 letters")
 		}
 	}
 }
@@ -102,20 +92,20 @@ func TestReadingVerbsMakeNoFile(t *testing.T) {
 		{"prune", "--older-than", "1h"},
 		{"queue", "q", "--concurrency", "1"},
 	} {
-		c.fails(exitSchema, "", args, "there is no database file", "dibs migrate")
+		c.Fails(cmdline.ExitSchema, "", args, "there is no database file", "dibs migrate")
 	}
-	if _, err := os.Stat(strings.TrimPrefix(c.db, "sqlite:")); !os.IsNotExist(err) {
+	if _, err := os.Stat(strings.TrimPrefix(c.DB, "sqlite:")); !os.IsNotExist(err) {
 		t.Errorf("a file was made: %v", err)
 	}
 }
 
 func TestMissingSchema(t *testing.T) {
 	t.Parallel()
-	c := &cli{t: t, db: pgtest.URL(t)}
+	c := newCLI(t, pgtest.URL(t))
 	for _, args := range [][]string{{"enqueue", "q"}, {"ls"}, {"claim"}, {"work", "q", "--", "true"}} {
-		c.fails(exitSchema, "", args, "schema \"dibs\" is missing in this database\n      'dibs migrate' makes")
+		c.Fails(cmdline.ExitSchema, "", args, "schema \"dibs\" is missing in this database\n      'dibs migrate' makes")
 	}
-	c.fails(exitSchema, "", []string{"ls", "--schema", "other"}, `schema "other" is missing`)
+	c.Fails(cmdline.ExitSchema, "", []string{"ls", "--schema", "other"}, `schema "other" is missing`)
 }
 
 func TestWrongPassword(t *testing.T) {
@@ -126,22 +116,22 @@ func TestWrongPassword(t *testing.T) {
 	}
 	right := u.String()
 	u.User = url.UserPassword(u.User.Username(), "wr0ng-secret")
-	c := &cli{t: t, db: u.String()}
-	r := c.run("", "ls")
-	if r.code == exitSchema {
+	c := newCLI(t, u.String())
+	r := c.Run("", "ls")
+	if r.Code == cmdline.ExitSchema {
 		t.Skip("this server asks for no password")
 	}
-	c.fails(exitUnavailable, "", []string{"ls"}, "refuses user", "wrong password", "--db or $DIBS_DB")
-	if strings.Contains(r.err, "wr0ng") {
-		t.Errorf("the message tells the password: %s", r.err)
+	c.Fails(cmdline.ExitUnavailable, "", []string{"ls"}, "refuses user", "wrong password", "--db or $DIBS_DB")
+	if strings.Contains(r.Err, "wr0ng") {
+		t.Errorf("the message tells the password: %s", r.Err)
 	}
 	u, err = url.Parse(right)
 	if err != nil {
 		t.Fatal(err)
 	}
 	u.Path = "/no-such-database"
-	c.db = u.String()
-	c.fails(exitUnavailable, "", []string{"ls"}, `has no database "no-such-database"`, "createdb")
+	c.DB = u.String()
+	c.Fails(cmdline.ExitUnavailable, "", []string{"ls"}, `has no database "no-such-database"`, "createdb")
 }
 
 // Every verb refuses jobs that no store may take.
@@ -223,23 +213,23 @@ func badJobs() []badJob {
 
 func TestBadJobs(t *testing.T) {
 	onEach(t, func(c *cli) {
-		c.ok("enqueue", "q")
+		c.OK("enqueue", "q")
 		for _, test := range badJobs() {
-			r := c.run("", test.args...)
-			if logged, rest, cut := strings.Cut(r.err, "\n"); cut && strings.Contains(logged, "opened the database") { // the worker finds the mistake
-				r.err = rest
+			r := c.Run("", test.args...)
+			if logged, rest, cut := strings.Cut(r.Err, "\n"); cut && strings.Contains(logged, "opened the database") { // the worker finds the mistake
+				r.Err = rest
 			}
-			c.refused(r, exitUsage, test.args, test.message)
+			c.Refused(r, cmdline.ExitUsage, test.args, test.message)
 		}
-		c.has(c.stats("q"), object{"waiting": 1, "enqueued": 1})
+		c.Has(c.Stats("q"), object{"waiting": 1, "enqueued": 1})
 	})
 }
 
 func TestFileThatCannotBeRead(t *testing.T) {
 	c := onSQLite(t)
-	c.fails(exitUsage, "", []string{"enqueue", "q", "--file", "no-such.csv"}, "no-such.csv: no such file or directory", "--file")
-	c.fails(exitUsage, "", []string{"enqueue", "q", "--file", "no-such.csv", "--partial"}, "no-such.csv: no such file or directory")
-	c.fails(exitUsage, "", []string{"enqueue", "q", "--lines", "--file", t.TempDir()}, "is a directory")
-	path := c.write("jobs.jsonl", "1\n")
-	c.fails(exitUsage, "", []string{"enqueue", path, "--jobs"}, path+" is a file", "--file")
+	c.Fails(cmdline.ExitUsage, "", []string{"enqueue", "q", "--file", "no-such.csv"}, "no-such.csv: no such file or directory", "--file")
+	c.Fails(cmdline.ExitUsage, "", []string{"enqueue", "q", "--file", "no-such.csv", "--partial"}, "no-such.csv: no such file or directory")
+	c.Fails(cmdline.ExitUsage, "", []string{"enqueue", "q", "--lines", "--file", t.TempDir()}, "is a directory")
+	path := c.Write("jobs.jsonl", "1\n")
+	c.Fails(cmdline.ExitUsage, "", []string{"enqueue", path, "--jobs"}, path+" is a file", "--file")
 }

@@ -251,8 +251,8 @@ func enoughConns(ctx context.Context, b *workload.Bench, list []workload.Workloa
 	for _, w := range list {
 		if w.Conns > free {
 			return &hintError{
-				fmt.Errorf("%s needs about %d connections, and the PostgreSQL server has %d free (see its max_connections)", w.ID, w.Conns, free),
-				"give a smaller --pool, or leave " + w.ID + " out with --workload",
+				Err:  fmt.Errorf("%s needs about %d connections, and the PostgreSQL server has %d free (see its max_connections)", w.ID, w.Conns, free),
+				Next: "give a smaller --pool, or leave " + w.ID + " out with --workload",
 			}
 		}
 	}

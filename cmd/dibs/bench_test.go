@@ -29,8 +29,8 @@ func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 		cmd.Env = append(cmd.Env, "TMPDIR="+temp)
 		run := c.finished(cmd)
 		var r benchReport
-		if err := json.Unmarshal([]byte(run.out), &r); err != nil || run.code != exitOK || strings.Count(run.err, "\n") != 1 || !strings.HasPrefix(run.err, "dibs bench: ") {
-			c.t.Fatalf("exit code %d, %v\n%s%s", run.code, err, run.out, run.err)
+		if err := json.Unmarshal([]byte(run.Out), &r); err != nil || run.Code != exitOK || strings.Count(run.Err, "\n") != 1 || !strings.HasPrefix(run.Err, "dibs bench: ") {
+			c.t.Fatalf("exit code %d, %v\n%s%s", run.Code, err, run.Out, run.Err)
 		}
 		onSQLite := strings.HasPrefix(c.db, "sqlite:")
 		all := workload.All(&workload.Bench{Scale: 0.001})
@@ -57,7 +57,7 @@ func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 			durability = "synchronous"
 		}
 		if r.Interrupted || r.Dibs == "" || r.Machine["cores"] == "" || r.Server["server_version"] == "" || r.Server[durability] == "" {
-			c.t.Errorf("it does not say what the figures depend on: %s", run.out)
+			c.t.Errorf("it does not say what the figures depend on: %s", run.Out)
 		}
 		untouched()
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {

@@ -100,8 +100,8 @@ func (a *app) writeDemoVerdict(shown *screens.Screen, r *torture.Result, program
 	}
 	if !r.Kept() {
 		return &hintError{
-			err:  &codeError{exitFailure, fmt.Errorf("a promise was broken")},
-			next: "the workers' notes and the jobs were kept; please report this with them",
+			Err:  &codeError{Code: exitFailure, Err: fmt.Errorf("a promise was broken")},
+			Next: "the workers' notes and the jobs were kept; please report this with them",
 		}
 	}
 	return nil

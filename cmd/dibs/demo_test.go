@@ -103,7 +103,7 @@ func TestADemosVerdictDecidesTheExitCode(t *testing.T) {
 		a := newApp(strings.NewReader(""), &out, &bytes.Buffer{})
 		err := a.writeDemoVerdict(a.newScreen("dibs demo", "", 0), r, "dibs")
 		var code *codeError
-		if got := errors.As(err, &code) && code.code == exitFailure; got != broken {
+		if got := errors.As(err, &code) && code.Code == exitFailure; got != broken {
 			t.Errorf("broken: %v, error %v", broken, err)
 		}
 		if !strings.Contains(out.String(), "jobs enqueued") || strings.Contains(out.String(), "Next") == broken {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 )
 
 // Every verb but migrate leaves another program's file unchanged, byte for byte.
@@ -25,7 +27,7 @@ func TestAnotherProgramsFileIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cli{t: t, db: "sqlite:" + path}
+	c := newCLI(t, "sqlite:"+path)
 	for _, args := range [][]string{
 		{"enqueue", "q", "null"},
 		{"work", "q", "--until-empty", "--", "true"},
@@ -39,7 +41,7 @@ func TestAnotherProgramsFileIsRefused(t *testing.T) {
 		{"queue"},
 		{"locks"},
 	} {
-		c.fails(exitSchema, "", args, path, "dibs migrate")
+		c.Fails(cmdline.ExitSchema, "", args, path, "dibs migrate")
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the file was changed: %v", err)
@@ -47,9 +49,9 @@ func TestAnotherProgramsFileIsRefused(t *testing.T) {
 	if names, err := filepath.Glob(path + "*"); err != nil || len(names) != 1 {
 		t.Errorf("files are left beside it: %q, %v", names, err)
 	}
-	c.ok("migrate")
-	c.ok("enqueue", "q", "null")
-	c.ok("check")
+	c.OK("migrate")
+	c.OK("enqueue", "q", "null")
+	c.OK("check")
 }
 
 // Only the next start of a program that died may undo what it has half written.
@@ -82,9 +84,9 @@ func TestAnotherProgramsHalfWrittenFileIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{left, link} {
-		c := &cli{t: t, db: "sqlite:" + path}
+		c := newCLI(t, "sqlite:"+path)
 		for _, verb := range []string{"stats", "claim", "ls", "enqueue q"} {
-			c.fails(exitSchema, "", strings.Fields(verb), path, "dibs migrate")
+			c.Fails(cmdline.ExitSchema, "", strings.Fields(verb), path, "dibs migrate")
 			for end, was := range before {
 				if is, err := os.ReadFile(left + end); err != nil || !bytes.Equal(is, was) {
 					t.Errorf("%s has changed %s%s: %v", verb, left, end, err)
@@ -99,25 +101,25 @@ func TestSQLiteURLs(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "jobs.db")
 	for _, url := range []string{path, "sqlite:" + path, "sqlite://" + path, "sqlite:///" + path, "sqlite:////" + path} {
-		c := &cli{t: t, db: url}
-		c.ok("enqueue", "q", "null")
+		c := newCLI(t, url)
+		c.OK("enqueue", "q", "null")
 		if names, err := os.ReadDir(dir); err != nil || names[0].Name() != "jobs.db" {
 			t.Errorf("%s: the folder has %v, %v", url, names, err)
 		}
 	}
 	for _, db := range []string{"sqlite:" + path + "?mode=ro", "sqlite:" + filepath.Join(dir, "new.db") + "?mode=ro"} {
-		c := &cli{t: t, db: db}
+		c := newCLI(t, db)
 		for _, args := range [][]string{{"enqueue", "q", "null"}, {"migrate"}, {"ls"}, {"adopt", "init", "orders"}} {
-			c.fails(exitUsage, "", args, "takes no parameters", "leave out the ?")
+			c.Fails(cmdline.ExitUsage, "", args, "takes no parameters", "leave out the ?")
 		}
 	}
 	odd := filepath.Join(dir, "odd?.txt")
 	if err := os.WriteFile(odd, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := &cli{t: t, db: "sqlite:" + odd}
-	c.ok("enqueue", "q", "null")
-	c.ok("check")
-	c.db = "sqlite:" + os.DevNull
-	c.fails(exitUsage, "", []string{"enqueue", "q", "null"}, os.DevNull+" is a named pipe, a socket or a device")
+	c := newCLI(t, "sqlite:"+odd)
+	c.OK("enqueue", "q", "null")
+	c.OK("check")
+	c.DB = "sqlite:" + os.DevNull
+	c.Fails(cmdline.ExitUsage, "", []string{"enqueue", "q", "null"}, os.DevNull+" is a named pipe, a socket or a device")
 }

@@ -7,18 +7,18 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/spf13/cobra"
-
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/spf13/cobra"
 )
 
 // A golden file keeps every command's help, so that a reviewer sees each change.
 func TestACommandWithoutItsVerbIsAUsageError(t *testing.T) {
 	c := onSQLite(t)
 	for _, group := range []string{"adopt", "schedule"} {
-		c.fails(exitUsage, "", []string{group}, "which command? give one of:", "see 'dibs "+group+" --help'")
-		c.fails(exitUsage, "", []string{group, "--json"}, "which command? give one of:")
-		c.ok(group, "--help")
+		c.Fails(cmdline.ExitUsage, "", []string{group}, "which command? give one of:", "see 'dibs "+group+" --help'")
+		c.Fails(cmdline.ExitUsage, "", []string{group, "--json"}, "which command? give one of:")
+		c.OK(group, "--help")
 	}
 }
 
@@ -32,12 +32,12 @@ func TestHelp(t *testing.T) {
 		path := strings.Fields(cmd.CommandPath())[1:]
 		name := strings.Join(append([]string{"dibs"}, path...), "-")
 		t.Run(name, func(t *testing.T) {
-			r := c.run("", append([]string{"help"}, path...)...)
-			if r.code != exitOK || r.err != "" {
-				t.Fatalf("exit code %d: %s", r.code, r.err)
+			r := c.Run("", append([]string{"help"}, path...)...)
+			if r.Code != cmdline.ExitOK || r.Err != "" {
+				t.Fatalf("exit code %d: %s", r.Code, r.Err)
 			}
-			golden.Match(t, "help/"+name+".txt", r.out)
-			for line := range strings.Lines(r.out) {
+			golden.Match(t, "help/"+name+".txt", r.Out)
+			for line := range strings.Lines(r.Out) {
 				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
 					t.Errorf("a line has %d characters: %s", n, line)
 				}
@@ -52,13 +52,13 @@ func TestHelp(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	c := onSQLite(t)
-	if got := c.ok("version"); !strings.HasPrefix(got, "dibs ") {
+	if got := c.OK("version"); !strings.HasPrefix(got, "dibs ") {
 		t.Errorf("dibs version writes %q", got)
 	}
-	if got, want := c.ok("--version"), c.ok("version"); got != want {
+	if got, want := c.OK("--version"), c.OK("version"); got != want {
 		t.Errorf("dibs --version writes %q, dibs version %q", got, want)
 	}
-	v := c.row(c.ok("version", "--json"))
+	v := c.Row(c.OK("version", "--json"))
 	for _, field := range []string{"version", "go", "platform"} {
 		if v[field] == "" || v[field] == nil {
 			t.Errorf("no %s in %v", field, v)
@@ -73,13 +73,13 @@ func TestWordsOfOtherQueues(t *testing.T) {
 		"retry": "requeue", "add": "enqueue", "push": "enqueue", "delete": "cancel or prune", "list": "ls", "rm": "cancel or prune",
 		"status": "show or stats", "consume": "work", "ack": "finish", "renew": "extend", "dequeue": "claim", "enque": "enqueue",
 	} {
-		c.fails(exitUsage, "", []string{word, "1", "--now"}, "dibs: unknown command \""+word+"\" for \"dibs\"; did you mean "+want+"?\n      see 'dibs --help'\n")
+		c.Fails(cmdline.ExitUsage, "", []string{word, "1", "--now"}, "dibs: unknown command \""+word+"\" for \"dibs\"; did you mean "+want+"?\n      see 'dibs --help'\n")
 	}
-	for name := range otherWords {
+	for name := range cmdline.OtherWords {
 		if found, _, err := newRootCmd(newApp(nil, io.Discard, io.Discard)).Find([]string{name}); err != nil || found.Name() != name {
 			t.Errorf("there is no command %s", name)
 		}
-		for _, word := range otherWords[name] {
+		for _, word := range cmdline.OtherWords[name] {
 			if found, _, err := newRootCmd(newApp(nil, io.Discard, io.Discard)).Find([]string{word}); err == nil {
 				t.Errorf("%s is a command: %s", word, found.Name())
 			}
@@ -90,7 +90,7 @@ func TestWordsOfOtherQueues(t *testing.T) {
 func TestCompletionScripts(t *testing.T) {
 	c := onSQLite(t)
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if got := c.ok("completion", shell); !strings.Contains(got, "dibs") {
+		if got := c.OK("completion", shell); !strings.Contains(got, "dibs") {
 			t.Errorf("dibs completion %s writes %.80q", shell, got)
 		}
 	}
@@ -98,13 +98,13 @@ func TestCompletionScripts(t *testing.T) {
 
 func TestCompletionOffersQueues(t *testing.T) {
 	onEach(t, func(c *cli) {
-		c.ok("enqueue", "emails")
-		c.ok("enqueue", "exports")
-		c.ok("enqueue", "sums")
+		c.OK("enqueue", "emails")
+		c.OK("enqueue", "exports")
+		c.OK("enqueue", "sums")
 		for _, verb := range []string{"pause", "resume", "stats", "queue", "ls", "work", "enqueue", "claim"} {
-			r := c.run("", "__complete", "--db", c.db, verb, "e")
-			if r.code != exitOK || !strings.HasPrefix(r.out, "emails\nexports\n:") {
-				c.t.Errorf("completing 'dibs %s e' gives %q", verb, r.out)
+			r := c.Run("", "__complete", "--db", c.DB, verb, "e")
+			if r.Code != cmdline.ExitOK || !strings.HasPrefix(r.Out, "emails\nexports\n:") {
+				c.T.Errorf("completing 'dibs %s e' gives %q", verb, r.Out)
 			}
 		}
 	})
@@ -113,11 +113,11 @@ func TestCompletionOffersQueues(t *testing.T) {
 // A mistake in --db must not create a file, nor print a message into the prompt.
 func TestCompletionMakesNoFile(t *testing.T) {
 	c := onSQLite(t)
-	r := c.run("", "__complete", "--db", c.db, "pause", "")
-	if r.code != exitOK || !strings.HasPrefix(r.out, ":") {
-		t.Errorf("got exit code %d and %q", r.code, r.out)
+	r := c.Run("", "__complete", "--db", c.DB, "pause", "")
+	if r.Code != cmdline.ExitOK || !strings.HasPrefix(r.Out, ":") {
+		t.Errorf("got exit code %d and %q", r.Code, r.Out)
 	}
-	c.fails(exitSchema, "", []string{"ls"}, "there is no database file", "dibs migrate")
+	c.Fails(cmdline.ExitSchema, "", []string{"ls"}, "there is no database file", "dibs migrate")
 }
 
 func TestUsageErrors(t *testing.T) {
@@ -158,7 +158,7 @@ func TestUsageErrors(t *testing.T) {
 		{"enqueue", "a", "--run-at", "soon"},
 		{"enqueue", "a", "--priority", "high"},
 	} {
-		c.fails(exitUsage, "", args, "\n      see 'dibs", "--help'\n")
+		c.Fails(cmdline.ExitUsage, "", args, "\n      see 'dibs", "--help'\n")
 	}
 }
 
@@ -175,7 +175,7 @@ func TestMissingArgumentsAreAskedFor(t *testing.T) {
 		if i := slices.Index(words, "--every"); i > 0 {
 			words = words[:i]
 		}
-		c.fails(exitUsage, "", words[:len(words)-1], "dibs: "+question+" write for example: dibs "+line+"\n")
+		c.Fails(cmdline.ExitUsage, "", words[:len(words)-1], "dibs: "+question+" write for example: dibs "+line+"\n")
 	}
-	c.fails(exitUsage, "", []string{"show", "1", "2"}, `only one job can be named; "2" is too many`)
+	c.Fails(cmdline.ExitUsage, "", []string{"show", "1", "2"}, `only one job can be named; "2" is too many`)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -15,20 +14,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
-)
-
-// Hostile text: terminal control sequences in all their forms, characters that reverse text, and
-// a line that looks like one of dibs. JSON must escape the first part.
-const (
-	evilControls = "\x07\x1b[45m\x1b]0;title\x07\r\b"
-	evilText     = "\u009b31m\u009d0;t\u009c\u0085\u202e\u2066\u2069\u200e\u200f\u061c\u2028\u2029\u007f"
-	evilName     = evilControls + evilText + "\ndibs: fake"
 )
 
 // hostileDB is a database whose every text column holds such text.
@@ -43,20 +35,20 @@ type hostileDB struct {
 // plant makes jobs in all states with the command, and a placeholder in every text. Then it replaces
 // the placeholder with hostile text by SQL, since the command refuses such text.
 func plant(c *cli) *hostileDB {
-	c.t.Helper()
-	c.ok("migrate")
+	c.T.Helper()
+	c.OK("migrate")
 	const word = "HOSTILE"
 	add := func(args ...string) string {
-		job := c.row(c.ok(append([]string{
+		job := c.Row(c.OK(append([]string{
 			"enqueue", "q" + word, `{"` + word + `":"` + word + `"}`, "--kind", "k" + word,
 			"--metadata", `{"m":"` + word + `"}`, "--json",
 		}, args...)...))
 		return fmt.Sprint(job["id"])
 	}
-	h := &hostileDB{cli: c, t: c.t, lite: strings.HasPrefix(c.db, "sqlite:")}
+	h := &hostileDB{cli: c, t: c.T, lite: strings.HasPrefix(c.DB, "sqlite:")}
 	for _, ending := range []string{"--completed", "--dead", "--cancelled", "--retry", ""} {
 		h.ids = append(h.ids, add("--unique", "u"+word+ending))
-		job := c.row(c.ok("claim", "q"+word, "--worker", "w"+word))
+		job := c.Row(c.OK("claim", "q"+word, "--worker", "w"+word))
 		args := []string{"finish", fmt.Sprint(job["id"]), job["token"].(string), ending}
 		switch ending {
 		case "":
@@ -66,17 +58,17 @@ func plant(c *cli) *hostileDB {
 		default:
 			args = append(args, "--error", word+"\nmore "+word)
 		}
-		c.ok(args...)
+		c.OK(args...)
 	}
 	h.ids = append(h.ids, add("--group", "g"+word), add("--group", "g"+word), add("--delay", "1h"))
-	c.ok("queue", "q"+word, "--group", "g"+word+"=1")
+	c.OK("queue", "q"+word, "--group", "g"+word+"=1")
 	a := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
-	a.dbFlag = open.URL(c.db)
+	a.DBFlag = open.URL(c.DB)
 	var err error
-	if h.sql, err = a.sqlDB(c.t.Context()); err != nil {
-		c.t.Fatal(err)
+	if h.sql, err = a.SQLDB(c.T.Context()); err != nil {
+		c.T.Fatal(err)
 	}
-	c.t.Cleanup(func() { _ = h.sql.Close() })
+	c.T.Cleanup(func() { _ = h.sql.Close() })
 	h.replace(word)
 	return h
 }
@@ -96,9 +88,9 @@ func (h *hostileDB) replace(word string) {
 	}
 	for _, column := range all {
 		f := strings.Fields(column)
-		evil := evilName
+		evil := clitest.EvilName
 		if slices.Contains([]string{"payload", "metadata", "errors", "result"}, f[1]) {
-			evil = evilText
+			evil = clitest.EvilText
 		}
 		set := fmt.Sprintf("update %s set %s = cast(replace(cast(%[2]s as text), '%s', %s) as %s)", f[0], f[1], word, placeholder, f[2])
 		if _, err := h.sql.ExecContext(h.t.Context(), set, evil); err != nil {
@@ -114,29 +106,9 @@ func (h *hostileDB) screen(terminal bool, stdin string, args ...string) runResul
 	defer cancel()
 	var out, errs bytes.Buffer
 	a := newApp(strings.NewReader(stdin), &out, &errs)
-	a.outTTY, a.color = terminal, terminal
-	code := a.run(ctx, newRootCmd(a), append([]string{"--db", h.db}, args...))
-	return runResult{code, out.String(), errs.String()}
-}
-
-// harmless checks that no hostile text has reached a terminal.
-func harmless(t *testing.T, what, text string, colored bool) {
-	t.Helper()
-	if colored {
-		text = painted.ReplaceAllString(text, "")
-	}
-	for _, r := range text {
-		if checks.Unsafe(r) && r != '\n' && r != '\t' {
-			t.Errorf("%s: %q reaches the terminal:\n%q", what, r, text)
-			return
-		}
-	}
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "dibs: fake") {
-			t.Errorf("%s: a name makes a line of its own:\n%q", what, text)
-			return
-		}
-	}
+	a.OutTTY, a.Color = terminal, terminal
+	code := a.Run(ctx, newRootCmd(a), append([]string{"--db", h.DB}, args...))
+	return runResult{Code: code, Out: out.String(), Err: errs.String()}
 }
 
 // TestNothingHostileReachesATerminal prints every field by every command.
@@ -150,7 +122,7 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 	for name, db := range each {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := plant(&cli{t: t, db: db(t)})
+			h := plant(newCLI(t, db(t)))
 			h.showsWhatThereIs()
 			commands := h.reading()
 			if h.lite { // names are refused before any database is asked
@@ -174,7 +146,7 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 
 // reading lists commands that print or change the database.
 func (h *hostileDB) reading() [][]string {
-	queue, kind, group := "q"+evilName, "k"+evilName, "g"+evilName
+	queue, kind, group := "q"+clitest.EvilName, "k"+clitest.EvilName, "g"+clitest.EvilName
 	commands := [][]string{
 		{"ls"},
 		{"ls", "--all"},
@@ -206,7 +178,7 @@ func (h *hostileDB) reading() [][]string {
 
 // refused lists commands with hostile arguments.
 func (h *hostileDB) refused() [][]string {
-	queue, kind, group := "q"+evilName, "k"+evilName, "g"+evilName
+	queue, kind, group := "q"+clitest.EvilName, "k"+clitest.EvilName, "g"+clitest.EvilName
 	return [][]string{
 		{"ls", queue},
 		{"ls", "--kind", kind},
@@ -218,31 +190,31 @@ func (h *hostileDB) refused() [][]string {
 		{"locks", "nosuch"},
 		{"enqueue", queue},
 		{"enqueue", "q", "--kind", kind},
-		{"enqueue", "q", "--unique", evilText},
+		{"enqueue", "q", "--unique", clitest.EvilText},
 		{"enqueue", "q", "--group", group},
-		{"enqueue", "q", evilText},
-		{"enqueue", "q", "--metadata", evilText},
-		{"enqueue", evilText, "--lines"},
-		{"claim", queue, "--resume", "--worker", "w" + evilName},
+		{"enqueue", "q", clitest.EvilText},
+		{"enqueue", "q", "--metadata", clitest.EvilText},
+		{"enqueue", clitest.EvilText, "--lines"},
+		{"claim", queue, "--resume", "--worker", "w" + clitest.EvilName},
 		{"work", queue, "--until-empty", "--", "true"},
 		{"requeue", "--state", "dead", "--queue", queue},
-		{"prune", "--older-than", "1h", "--state", evilName},
-		{evilName},
-		{"ls", "--" + evilText},
-		{"ls", "--state", evilName},
-		{"show", evilName},
-		{"finish", evilName, evilName, "--dead"},
-		{"--db", "sqlite:" + evilName, "ls"},
-		{"--db", evilName, "ls"},
-		{"--schema", evilName, "--db", "postgres://127.0.0.1:1/x", "ls"},
-		{"--prefix", evilName, "--db", "sqlite:x.db", "migrate", "--print"},
-		{"ls", "--table", evilName},
-		{"enqueue", "q", "--file", evilName, "--lines"},
-		{"work", "q", "--", evilName},
-		{"adopt", "check", evilName},
-		{"adopt", "init", evilName},
-		{"torture", "--history", evilName + "/x", "--report", "/" + evilName + "/x"},
-		{"bench", "--workload", evilName},
+		{"prune", "--older-than", "1h", "--state", clitest.EvilName},
+		{clitest.EvilName},
+		{"ls", "--" + clitest.EvilText},
+		{"ls", "--state", clitest.EvilName},
+		{"show", clitest.EvilName},
+		{"finish", clitest.EvilName, clitest.EvilName, "--dead"},
+		{"--db", "sqlite:" + clitest.EvilName, "ls"},
+		{"--db", clitest.EvilName, "ls"},
+		{"--schema", clitest.EvilName, "--db", "postgres://127.0.0.1:1/x", "ls"},
+		{"--prefix", clitest.EvilName, "--db", "sqlite:x.db", "migrate", "--print"},
+		{"ls", "--table", clitest.EvilName},
+		{"enqueue", "q", "--file", clitest.EvilName, "--lines"},
+		{"work", "q", "--", clitest.EvilName},
+		{"adopt", "check", clitest.EvilName},
+		{"adopt", "init", clitest.EvilName},
+		{"torture", "--history", clitest.EvilName + "/x", "--report", "/" + clitest.EvilName + "/x"},
+		{"bench", "--workload", clitest.EvilName},
 	}
 }
 
@@ -251,12 +223,12 @@ func (h *hostileDB) prints(terminal, asJSON bool, args []string) {
 	if asJSON {
 		args = append([]string{"--json"}, args...)
 	}
-	r := h.screen(terminal, `"`+evilName+"\n", args...)
+	r := h.screen(terminal, `"`+clitest.EvilName+"\n", args...)
 	what := fmt.Sprintf("dibs %q (terminal: %v)", args, terminal)
-	harmless(h.t, what+", stdout", r.out, terminal && !asJSON)
-	harmless(h.t, what+", stderr", r.err, false)
+	clitest.Harmless(h.t, what+", stdout", r.Out, terminal && !asJSON)
+	clitest.Harmless(h.t, what+", stderr", r.Err, false)
 	if asJSON && args[1] != "__complete" {
-		for line := range strings.Lines(r.out) {
+		for line := range strings.Lines(r.Out) {
 			if !json.Valid([]byte(line)) {
 				h.t.Errorf("%s writes %q, which is not JSON", what, line)
 			}
@@ -268,7 +240,7 @@ func (h *hostileDB) prints(terminal, asJSON bool, args []string) {
 // reader gets the original.
 func (h *hostileDB) showsWhatThereIs() {
 	h.t.Helper()
-	shown := h.screen(false, "", "show", h.ids[1]).out
+	shown := h.screen(false, "", "show", h.ids[1]).Out
 	for _, field := range []string{"queue ", "kind ", "unique ", "worker ", "metadata ", "payload ", "attempt 1 failed", "more "} {
 		if _, rest, found := strings.Cut(shown, field); !found || !strings.Contains(rest, `\u009b31m`) {
 			h.t.Errorf("show lacks the text of %s: %s", field, shown)
@@ -276,16 +248,16 @@ func (h *hostileDB) showsWhatThereIs() {
 	}
 	var job dibs.RawJob
 	r := h.screen(false, "", "show", h.ids[1], "--json")
-	if err := json.Unmarshal([]byte(r.out), &job); err != nil || job.Queue != "q"+evilName || job.Worker != "w"+evilName || !strings.Contains(job.Errors[0].Error, evilText) {
-		h.t.Errorf("%s is read as %q: %v", r.out, job.Queue, err)
+	if err := json.Unmarshal([]byte(r.Out), &job); err != nil || job.Queue != "q"+clitest.EvilName || job.Worker != "w"+clitest.EvilName || !strings.Contains(job.Errors[0].Error, clitest.EvilText) {
+		h.t.Errorf("%s is read as %q: %v", r.Out, job.Queue, err)
 	}
-	raw := h.screen(false, "", "show", h.ids[1], "--payload").out
-	if !strings.Contains(raw, evilText) {
+	raw := h.screen(false, "", "show", h.ids[1], "--payload").Out
+	if !strings.Contains(raw, clitest.EvilText) {
 		h.t.Errorf("the payload is not written as it is: %q", raw)
 	}
 	for _, args := range [][]string{{"stats"}, {"queue"}, {"top", "--once"}, {"ls", "--state", "dead"}, {"stats", "nosuch"}} {
-		if r := h.screen(true, "", args...); !strings.Contains(r.out+r.err, `\u`) {
-			h.t.Errorf("dibs %v shows nothing hostile: %s%s", args, r.out, r.err)
+		if r := h.screen(true, "", args...); !strings.Contains(r.Out+r.Err, `\u`) {
+			h.t.Errorf("dibs %v shows nothing hostile: %s%s", args, r.Out, r.Err)
 		}
 	}
 }
@@ -317,16 +289,16 @@ func TestWhatIsNotEvenTextReachesNoTerminal(t *testing.T) {
 // The report and the messages of a torture contain paths, and names and keys of an adopted table.
 func TestTheTorturesReportIsHarmless(t *testing.T) {
 	t.Parallel()
-	r := &torture.Result{Dir: evilName}
-	r.Command, r.Database, r.Version, r.Adopted, r.Took = evilName, evilName, evilName, evilName, time.Second
-	r.Verdicts = []history.Verdict{{Promise: "p", Broken: []history.Violation{{Text: evilName}}}}
+	r := &torture.Result{Dir: clitest.EvilName}
+	r.Command, r.Database, r.Version, r.Adopted, r.Took = clitest.EvilName, clitest.EvilName, clitest.EvilName, clitest.EvilName, time.Second
+	r.Verdicts = []history.Verdict{{Promise: "p", Broken: []history.Violation{{Text: clitest.EvilName}}}}
 	var page, out bytes.Buffer
 	if err := torture.WriteReport(&page, r); err != nil {
 		t.Fatal(err)
 	}
 	a := newApp(strings.NewReader(""), &out, &out)
-	a.say("%s", a.newTortureScreen(tortureOptions{}, &place{}).Verdict(r, evilName))
-	if err := a.writeJSON(tortureJSONOf(r, evilName)); err != nil {
+	a.Say("%s", a.newTortureScreen(tortureOptions{}, &place{}).Verdict(r, clitest.EvilName))
+	if err := a.WriteJSON(tortureJSONOf(r, clitest.EvilName)); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{page.String(), out.String()} {
@@ -341,7 +313,7 @@ func TestHostileNamesAreRefused(t *testing.T) {
 	needs.Long(t)
 	onEach(t, func(c *cli) {
 		all := "\u0000\u0001\u001b\u007f\u0080\u0085\u009b\u009d\u009f\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-		if !strings.HasPrefix(c.db, "sqlite:") {
+		if !strings.HasPrefix(c.DB, "sqlite:") {
 			all = "\u009b\u202e" // both databases use the same code
 		}
 		for _, r := range all {
@@ -359,59 +331,12 @@ func TestHostileNamesAreRefused(t *testing.T) {
 				{"work", "q", "--name", name, "--", "true"},
 				{"work", "q", "--kind", name, "--", "true"},
 			} {
-				c.fails(exitUsage, "", args, "must not contain c")
+				c.Fails(cmdline.ExitUsage, "", args, "must not contain c")
 			}
-			c.fails(exitUsage, `{"queue":`+strconv.QuoteToASCII(strings.ReplaceAll(name, "\x00", "\x01"))+"}\n", []string{"enqueue", "--jobs"}, "stdin:1: ")
+			c.Fails(cmdline.ExitUsage, `{"queue":`+strconv.QuoteToASCII(strings.ReplaceAll(name, "\x00", "\x01"))+"}\n", []string{"enqueue", "--jobs"}, "stdin:1: ")
 		}
-		c.ok("enqueue", "日本 ümläut עברית \U0001f600") // ordinary text of any language is allowed
+		c.OK("enqueue", "日本 ümläut עברית \U0001f600") // ordinary text of any language is allowed
 	})
-}
-
-// The live view draws to the terminal itself, so its pictures are checked in every state.
-func TestTopShowsNothingHostile(t *testing.T) {
-	needs.Race(t)
-	t.Parallel()
-	db := busy()
-	for i := range db.queues {
-		db.queues[i].Queue += evilName
-	}
-	for _, j := range db.jobs {
-		j.Queue, j.Kind, j.Worker, j.Group, j.UniqueKey = db.queues[0].Queue, evilName, evilName, evilName, evilName
-		j.Payload, j.Metadata, j.Result = json.RawMessage(`"`+evilText+`"`), json.RawMessage(evilName), json.RawMessage(evilName)
-		j.Errors = append(j.Errors, dibs.AttemptError{Worker: evilName, Error: evilName})
-	}
-	for _, color := range []bool{false, true} {
-		m := screen(t, db, 120, 30)
-		m.app.color = color
-		look := func(state string) {
-			t.Helper()
-			text := m.View().Content
-			harmless(t, state, text, color)
-			if n := strings.Count(text, "\n") + 1; n != 30 {
-				t.Errorf("%s has %d lines", state, n)
-			}
-			if !strings.Contains(text, `\u`) {
-				t.Errorf("%s shows nothing hostile:\n%s", state, text)
-			}
-		}
-		look("queues")
-		press(m, "p")
-		look("a question")
-		press(m, "y")
-		look("an answer")
-		press(m, "enter")
-		look("one queue")
-		press(m, "tab", "tab")
-		look("dead jobs")
-		press(m, "enter")
-		look("a job")
-		for range 10 {
-			press(m, "down")
-			look("a job, scrolled")
-		}
-		send(m, doneMsg{err: errors.New(evilName)})
-		look("an error")
-	}
 }
 
 // textRows are the rows of one column.

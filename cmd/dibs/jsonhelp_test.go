@@ -11,7 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/jobs"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/queues"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/top"
 	"github.com/dibs-queue/dibs/internal/failures"
+	"github.com/dibs-queue/dibs/internal/holdups"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -34,16 +38,16 @@ func TestHelpNamesEveryFieldOfJSON(t *testing.T) {
 		entries[jsonHelp[p[2]:p[3]]] = jsonHelp[p[1]:end]
 	}
 	for entry, types := range map[string][]any{
-		"jobs":      {heldJobJSON{}},
-		"a page":    {pageJSON{}},
-		"a look":    {topJSON{}},
+		"jobs":      {jobs.HeldJobJSON{}},
+		"a page":    {jobs.PageJSON{}},
+		"a look":    {top.JSON{}},
 		"new jobs":  {wire.NewJob{}},
-		"enqueued":  {enqueued{}},
+		"enqueued":  {jobs.Enqueued{}},
 		"queues":    {wire.Queue{}, wire.Group{}},
-		"counts":    {heldStatsJSON{}},
+		"counts":    {jobs.HeldStatsJSON{}},
 		"failures":  {failures.Group{}},
-		"workers":   {workerLine{}},
-		"why":       {hold{}},
+		"workers":   {queues.WorkerLine{}},
+		"why":       {holdups.Hold{}},
 		"schedules": {wire.Schedule{}},
 	} {
 		if entries[entry] == "" {
@@ -87,7 +91,7 @@ func fieldsOf(v reflect.Type, flat bool) (names []string) {
 			names = append(names, fieldsOf(f.Type, flat)...)
 		case name != "" && name != "-":
 			names = append(names, name)
-			if !flat && f.Type != reflect.TypeFor[[]hold]() {
+			if !flat && f.Type != reflect.TypeFor[[]holdups.Hold]() {
 				names = append(names, fieldsOf(f.Type, flat)...)
 			}
 		}

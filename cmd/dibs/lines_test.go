@@ -19,10 +19,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // The tests generate command lines from the real tree of commands: every verb with every flag,
@@ -107,7 +108,7 @@ func (g *lines) run(l line) {
 				ended <- -1
 			}
 		}()
-		ended <- a.run(ctx, g.root(a), l.args)
+		ended <- a.Run(ctx, g.root(a), l.args)
 	}()
 	select {
 	case code := <-ended:
@@ -121,7 +122,7 @@ func (g *lines) run(l line) {
 var logged = regexp.MustCompile(`^(time=|\{"time":)`)
 
 func (g *lines) judge(a *app, l line, code int, out, errs string) {
-	if known := code >= 0 && code <= exitBroken || code == exitInterrupted; !known && code != -1 {
+	if known := code >= 0 && code <= cmdline.ExitBroken || code == cmdline.ExitInterrupted; !known && code != -1 {
 		g.found("exit code", l, "%d", code)
 	}
 	g.exitCodes[code]++
@@ -129,7 +130,7 @@ func (g *lines) judge(a *app, l line, code int, out, errs string) {
 	for text := range strings.Lines(errs) {
 		complaint = complaint || strings.HasPrefix(text, "dibs: ")
 	}
-	silent := code == exitOK || code == exitPartial || a.running && (code == exitFailure || code == exitNotFound) // findings are on stdout
+	silent := code == cmdline.ExitOK || code == cmdline.ExitPartial || a.Running && (code == cmdline.ExitFailure || code == cmdline.ExitNotFound) // findings are on stdout
 	if !silent && !complaint && code != -1 && !logged.MatchString(errs) {
 		g.found("message", l, "exit code %d without one: %q", code, errs)
 	}
@@ -142,7 +143,7 @@ func (g *lines) judge(a *app, l line, code int, out, errs string) {
 			g.found("control character", l, "%s has %q", name, text[max(0, i-20):min(len(text), i+20)])
 		}
 	}
-	if a.json && !l.prose && !l.raw {
+	if a.JSON && !l.prose && !l.raw {
 		for text := range strings.Lines(out) {
 			if !json.Valid([]byte(text)) {
 				g.found("JSON", l, "stdout has %.200q", text)
@@ -248,7 +249,7 @@ func (g *lines) make(cmd *cobra.Command) line {
 	if name == "work" {
 		l.patience = 300 * time.Millisecond
 		l.args = append(l.args, "--shutdown", "1s", "--")
-		l.args = append(l.args, pick(g.rng, [][]string{{"true"}, {"false"}, {"cat"}, {"sh", "-c", "exit 100"}, {"no-such-program"}, {evilName}, {}})...)
+		l.args = append(l.args, pick(g.rng, [][]string{{"true"}, {"false"}, {"cat"}, {"sh", "-c", "exit 100"}, {"no-such-program"}, {clitest.EvilName}, {}})...)
 	}
 	return l
 }
@@ -306,7 +307,7 @@ func (g *lines) wrong() {
 			l := line{args: append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name+"="+value), patience: lineLimit}
 			var out, errs bytes.Buffer
 			a := newApp(strings.NewReader(""), &out, &errs)
-			if code := a.run(context.Background(), g.root(a), l.args); code != exitUsage || !strings.Contains(errs.String(), "--"+f.Name) || out.Len() > 0 {
+			if code := a.Run(context.Background(), g.root(a), l.args); code != cmdline.ExitUsage || !strings.Contains(errs.String(), "--"+f.Name) || out.Len() > 0 {
 				g.found("flag", l, "exit code %d, %s%s", code, out.String(), errs.String())
 			}
 		}
@@ -339,7 +340,7 @@ func TestCommandLines(t *testing.T) {
 		t.Error(text)
 	}
 	t.Logf("exit codes: %v", g.exitCodes)
-	for _, code := range []int{exitOK, exitUsage, exitUnavailable, exitNotFound, exitSchema} {
+	for _, code := range []int{cmdline.ExitOK, cmdline.ExitUsage, cmdline.ExitUnavailable, cmdline.ExitNotFound, cmdline.ExitSchema} {
 		if g.exitCodes[code] < n/200 {
 			t.Errorf("only %d of %d lines ended with exit code %d: do they still reach what they try?", g.exitCodes[code], n, code)
 		}
@@ -360,28 +361,28 @@ func (g *lines) all(n int) {
 func TestCommandLinesFindFaults(t *testing.T) {
 	faults := map[string]func(*app, []string) error{
 		"panic":             func(*app, []string) error { panic("planted") },
-		"exit code":         func(*app, []string) error { return &codeError{42, errors.New("planted")} },
-		"message":           func(*app, []string) error { return &codeError{code: exitSchema} },
-		"secret":            func(a *app, _ []string) error { _, err := io.WriteString(a.screen, a.dbURL().Reveal()); return err },
-		"control character": func(a *app, args []string) error { _, err := fmt.Fprint(a.screen, args); return err },
-		"JSON":              func(a *app, _ []string) error { a.say("all is well"); return nil },
+		"exit code":         func(*app, []string) error { return &cmdline.CodeError{Code: 42, Err: errors.New("planted")} },
+		"message":           func(*app, []string) error { return &cmdline.CodeError{Code: cmdline.ExitSchema} },
+		"secret":            func(a *app, _ []string) error { _, err := io.WriteString(a.Screen, a.URL().Reveal()); return err },
+		"control character": func(a *app, args []string) error { _, err := fmt.Fprint(a.Screen, args); return err },
+		"JSON":              func(a *app, _ []string) error { a.Say("all is well"); return nil },
 		"flag":              func(*app, []string) error { return nil },
 	}
 	for name, run := range faults {
 		t.Run(name, func(t *testing.T) {
 			g := newLines(t, 7, func(a *app) *cobra.Command {
 				root := &cobra.Command{Use: "dibs", SilenceErrors: true, SilenceUsage: true}
-				root.PersistentFlags().Var(&a.dbFlag, "db", "")
-				root.PersistentFlags().BoolVar(&a.json, "json", false, "")
+				root.PersistentFlags().Var(&a.DBFlag, "db", "")
+				root.PersistentFlags().BoolVar(&a.JSON, "json", false, "")
 				planted := &cobra.Command{Use: "planted", RunE: func(_ *cobra.Command, args []string) error {
-					a.running = true
+					a.Running = true
 					return run(a, args)
 				}}
 				if name == "flag" {
 					planted.Flags().String("limit", "", "")
 					planted.Flags().Lookup("limit").Value = looseInt{}
 				}
-				root.AddCommand(planted, newVersionCmd(a))
+				root.AddCommand(planted, newVersionCmd(a.App))
 				return root
 			})
 			g.all(600)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
@@ -14,12 +15,12 @@ import (
 // shows it. What changes nothing is not, nor what a program carries.
 func TestChangesByTheCommandAreNoted(t *testing.T) {
 	onEach(t, func(c *cli) {
-		c.failJobs("mails", "send", "no such user: 1", "no such user: 2", "refused")
-		c.ok("enqueue", "mails", "1")
+		c.FailJobs("mails", "send", "no such user: 1", "no such user: 2", "refused")
+		c.OK("enqueue", "mails", "1")
 		var want []string
 		does := func(note string, args ...string) {
-			c.t.Helper()
-			c.ok(args...)
+			c.T.Helper()
+			c.OK(args...)
 			if note != "" {
 				want = append(want, note)
 			}
@@ -41,18 +42,18 @@ func TestChangesByTheCommandAreNoted(t *testing.T) {
 		does("pause 1 schedule s", "schedule", "pause", "s")
 		does("run now 1 schedule s", "schedule", "run", "s")
 		does("delete 1 schedule s", "schedule", "rm", "s")
-		db, err := open.Database(c.t.Context(), open.URL(c.db), open.Options{})
+		db, err := open.Database(c.T.Context(), open.URL(c.DB), open.Options{})
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 		defer db.Close()
-		list, err := db.Changes(c.t.Context(), 100)
+		list, err := db.Changes(c.T.Context(), 100)
 		if err != nil || len(list) != len(want) {
-			c.t.Fatalf("%d of %d changes are noted (%v): %+v", len(list), len(want), err, list)
+			c.T.Fatalf("%d of %d changes are noted (%v): %+v", len(list), len(want), err, list)
 		}
 		for i, n := range list {
 			if text := fmt.Sprintf("%s %d %s", n.Did, n.N, n.What); text != want[len(want)-1-i] || !strings.HasSuffix(n.Who, " (command)") || !strings.Contains(n.Who, "@") {
-				c.t.Errorf("noted by %s is %q, not %q", n.Who, text, want[len(want)-1-i])
+				c.T.Errorf("noted by %s is %q, not %q", n.Who, text, want[len(want)-1-i])
 			}
 		}
 	})
@@ -61,14 +62,14 @@ func TestChangesByTheCommandAreNoted(t *testing.T) {
 // The change stands if it cannot be noted.
 func TestAChangeThatCannotBeNotedStands(t *testing.T) {
 	onEach(t, func(c *cli) {
-		c.ok("enqueue", "mails", "1")
-		c.bySQL("alter table %saudit rename column what to other")
-		r := c.run("", "pause", "mails")
-		if r.code != exitOK || r.out != "paused mails\n" || !strings.Contains(r.err, "the change was made, but not noted: ") {
-			c.t.Errorf("code %d, %q, %q", r.code, r.out, r.err)
+		c.OK("enqueue", "mails", "1")
+		c.BySQL("alter table %saudit rename column what to other")
+		r := c.Run("", "pause", "mails")
+		if r.Code != cmdline.ExitOK || r.Out != "paused mails\n" || !strings.Contains(r.Err, "the change was made, but not noted: ") {
+			c.T.Errorf("code %d, %q, %q", r.Code, r.Out, r.Err)
 		}
-		if q := c.row(c.ok("queue", "mails", "--json")); q["paused"] != true {
-			c.t.Errorf("%v", q)
+		if q := c.Row(c.OK("queue", "mails", "--json")); q["paused"] != true {
+			c.T.Errorf("%v", q)
 		}
 	})
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ownPlace marks the commands that ignore $DIBS_DB.
-const ownPlace = "own place"
-
 // ownTables sets up commands with tables of their own: their help names the default of --db,
 // and leaves out --schema and --prefix.
 func (a *app) ownTables(cmd *cobra.Command) {

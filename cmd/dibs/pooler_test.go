@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/jackc/pgx/v5"
@@ -21,16 +23,16 @@ func TestTheCommandWorksBehindAPooler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			through := pgtest.Pooler(t, pgtest.URL(t))
-			c := &cli{t: t, db: through}
+			c := newCLI(t, through)
 			do := func(args ...string) string {
 				t.Helper()
 				if told == "--pooler" {
 					args = append([]string{told}, args...)
 				}
-				return c.ok(args...)
+				return c.OK(args...)
 			}
 			if strings.HasPrefix(told, "&") {
-				c.db += told
+				c.DB += told
 			}
 			do("migrate")
 			for range 5 {
@@ -40,9 +42,9 @@ func TestTheCommandWorksBehindAPooler(t *testing.T) {
 			do("stats")
 			do("ls")
 			do("queue", "k", "--concurrency", "4")
-			r := c.run("", append(strings.Fields(strings.TrimPrefix(told, "&pooler=transaction")), "work", "k", "--until-empty", "--", "true")...)
-			if r.code != exitOK {
-				t.Fatalf("dibs work: exit code %d\n%s", r.code, r.err)
+			r := c.Run("", append(strings.Fields(strings.TrimPrefix(told, "&pooler=transaction")), "work", "k", "--until-empty", "--", "true")...)
+			if r.Code != cmdline.ExitOK {
+				t.Fatalf("dibs work: exit code %d\n%s", r.Code, r.Err)
 			}
 			if out := do("check"); out != "nothing wrong\n" {
 				t.Errorf("dibs check: %s", out)
@@ -57,9 +59,9 @@ func TestTheCommandWorksBehindAPooler(t *testing.T) {
 
 func TestPoolerIsForPostgreSQL(t *testing.T) {
 	c := onSQLite(t)
-	c.fails(exitUsage, "", []string{"--pooler", "ls"}, "--pooler is for PostgreSQL")
-	c.db = "postgres://127.0.0.1:1/x?pooler=statement"
-	c.fails(exitUsage, "", []string{"ls"}, "pooler", "transaction or session")
+	c.Fails(cmdline.ExitUsage, "", []string{"--pooler", "ls"}, "--pooler is for PostgreSQL")
+	c.DB = "postgres://127.0.0.1:1/x?pooler=statement"
+	c.Fails(cmdline.ExitUsage, "", []string{"ls"}, "pooler", "transaction or session")
 }
 
 // The processes of a demo and of a torture learn of the pooler from their parent, or find it
@@ -76,7 +78,7 @@ func TestDemoAndTortureWorkBehindAPooler(t *testing.T) {
 			for tries := 3; ; tries-- {
 				through := pgtest.Pooler(t, pgtest.URL(t))
 				cmd := exec.CommandContext(t.Context(), os.Args[0], append(slices.Clip(args), "--db", through)...)
-				cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+t.TempDir())
+				cmd.Env = append(os.Environ(), clitest.AsCommand+"=1", "TMPDIR="+t.TempDir())
 				var messages strings.Builder
 				cmd.Stderr = &messages
 				out, err := cmd.Output()

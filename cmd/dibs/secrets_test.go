@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -48,10 +50,10 @@ var secretURLs = []string{
 // movePassword moves the password of a server's URL into a parameter, and returns it. SQLite
 // has none.
 func (c *cli) movePassword() string {
-	c.t.Helper()
-	u, err := url.Parse(c.db)
+	c.T.Helper()
+	u, err := url.Parse(c.DB)
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	password, has := u.User.Password()
 	if !has {
@@ -60,18 +62,18 @@ func (c *cli) movePassword() string {
 	q := u.Query()
 	q.Set("password", password)
 	u.User, u.RawQuery = url.User(u.User.Username()), q.Encode()
-	c.db = u.String()
+	c.DB = u.String()
 	return password
 }
 
 // runUntilItSpeaks runs a command that is interrupted once it has written to stderr: some wait for their server then.
 func (c *cli) runUntilItSpeaks(args ...string) runResult {
-	ctx, cancel := context.WithCancel(c.t.Context())
+	ctx, cancel := context.WithCancel(c.T.Context())
 	defer cancel()
 	var out bytes.Buffer
 	said := &interrupting{interrupt: cancel}
 	code := run(ctx, args, strings.NewReader(""), &out, said)
-	return runResult{code, out.String(), said.String()}
+	return runResult{Code: code, Out: out.String(), Err: said.String()}
 }
 
 // interrupting is a stderr whose first text is answered by an interrupt.
@@ -89,7 +91,7 @@ func (w *interrupting) Write(p []byte) (int, error) {
 func TestNoErrorTellsAPassword(t *testing.T) {
 	dir := t.TempDir()
 	mapping := filepath.Join(dir, "m.yaml")
-	if err := os.WriteFile(mapping, []byte(byToken), 0o600); err != nil {
+	if err := os.WriteFile(mapping, []byte(clitest.ByToken), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, db := range secretURLs {
@@ -114,17 +116,17 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 			own := args[0] == "demo" || args[0] == "bench" || args[0] == "torture"
 			for _, format := range []string{"--json=false", "--json"} {
 				t.Setenv("DIBS_DB", db)
-				c := &cli{t: t}
+				c := newCLI(t, "")
 				if own {
 					t.Setenv("DIBS_DB", "")
 					args = append(args[:len(args):len(args)], "--db", db)
 				}
 				r := c.runUntilItSpeaks(append(args, format)...)
-				if strings.Contains(r.out+r.err, secret) {
-					t.Errorf("DIBS_DB=%s dibs %s: %s%s", db, strings.Join(args, " "), r.out, r.err)
+				if strings.Contains(r.Out+r.Err, secret) {
+					t.Errorf("DIBS_DB=%s dibs %s: %s%s", db, strings.Join(args, " "), r.Out, r.Err)
 				}
-				if known := r.code == exitOK || r.code == exitUsage || r.code == exitUnavailable; !known {
-					t.Errorf("DIBS_DB=%s dibs %s: exit code %d, %s", db, strings.Join(args, " "), r.code, r.err)
+				if known := r.Code == cmdline.ExitOK || r.Code == cmdline.ExitUsage || r.Code == cmdline.ExitUnavailable; !known {
+					t.Errorf("DIBS_DB=%s dibs %s: exit code %d, %s", db, strings.Join(args, " "), r.Code, r.Err)
 				}
 			}
 		}
@@ -136,7 +138,7 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 	needs.Long(t)
 	c := onSQLite(t)
-	c.ok("migrate")
+	c.OK("migrate")
 	for _, u := range secretURLs {
 		if strings.Contains(u, "%61") {
 			continue // the secret does not look like a password
@@ -164,9 +166,9 @@ func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 			{"queue", "q", "--group", u},
 			{"finish", u, u, "--dead"},
 		} {
-			r := c.run("", args...)
-			if r.code == exitOK || strings.Contains(r.out+r.err, secret) {
-				t.Errorf("dibs %q: exit code %d, %s%s", args, r.code, r.out, r.err)
+			r := c.Run("", args...)
+			if r.Code == cmdline.ExitOK || strings.Contains(r.Out+r.Err, secret) {
+				t.Errorf("dibs %q: exit code %d, %s%s", args, r.Code, r.Out, r.Err)
 			}
 		}
 	}
@@ -176,7 +178,7 @@ func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 func TestAURLIsNotKeptAsTheNameOfAQueue(t *testing.T) {
 	needs.Long(t)
 	c := onSQLite(t)
-	c.ok("migrate")
+	c.OK("migrate")
 	for _, u := range secretURLs {
 		if !strings.Contains(u, "://") {
 			continue
@@ -186,9 +188,9 @@ func TestAURLIsNotKeptAsTheNameOfAQueue(t *testing.T) {
 			{"enqueue", u, "1"},
 			{"enqueue", u, "--lines"},
 			{"enqueue", u, "--lines", "--partial"},
-			{"enqueue", "--file", c.write("jobs", job), "--jobs"},
-			{"enqueue", "--file", c.write("jobs", job), "--jobs", "--partial"},
-			{"enqueue", "--file", c.write("jobs.csv", "@queue,x\n\""+u+"\",1\n")},
+			{"enqueue", "--file", c.Write("jobs", job), "--jobs"},
+			{"enqueue", "--file", c.Write("jobs", job), "--jobs", "--partial"},
+			{"enqueue", "--file", c.Write("jobs.csv", "@queue,x\n\""+u+"\",1\n")},
 			{"claim", u},
 			{"claim", u, "--wait", "1s"},
 			{"claim", u, "--resume", "--worker", "w"},
@@ -201,16 +203,16 @@ func TestAURLIsNotKeptAsTheNameOfAQueue(t *testing.T) {
 			{"cancel", "--queue", u},
 			{"prune", "--older-than", "0s", "--queue", u},
 		} {
-			r := c.run("1\n", args...)
-			if r.code == exitOK || strings.Contains(r.out+r.err, secret) {
-				t.Errorf("dibs %q: exit code %d, %s%s", args, r.code, r.out, r.err)
+			r := c.Run("1\n", args...)
+			if r.Code == cmdline.ExitOK || strings.Contains(r.Out+r.Err, secret) {
+				t.Errorf("dibs %q: exit code %d, %s%s", args, r.Code, r.Out, r.Err)
 			}
-			if !strings.Contains(r.err, "the URL of a database goes to --db") {
-				t.Errorf("dibs %q says %s", args, r.err)
+			if !strings.Contains(r.Err, "the URL of a database goes to --db") {
+				t.Errorf("dibs %q says %s", args, r.Err)
 			}
 		}
 	}
-	if got := c.ok("stats"); !strings.HasPrefix(got, "no queues yet") {
+	if got := c.OK("stats"); !strings.HasPrefix(got, "no queues yet") {
 		t.Errorf("left: %s", got)
 	}
 }
@@ -219,10 +221,9 @@ func TestWhatIsPrintedOfADatabaseHoldsNoPassword(t *testing.T) {
 	t.Parallel()
 	const db = open.URL("postgres://u@h/d?application_name=a&password=S3CRET&sslpassword=S3CRET")
 	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
-	a.dbFlag = db
+	a.DBFlag = db
 	p := place{url: db, opts: open.Options{Schema: "s"}}
 	command := (&tortureOptions{}).command(db)
-	v := topView{app: a, title: a.dbURL().String(), width: 300, height: 20}
 	var page bytes.Buffer
 	result := &torture.Result{}
 	result.Command = command
@@ -238,7 +239,7 @@ func TestWhatIsPrintedOfADatabaseHoldsNoPassword(t *testing.T) {
 	if !strings.HasPrefix(command, "dibs torture --db "+want+" ") {
 		t.Errorf("the command is %s", command)
 	}
-	for _, text := range []string{strings.Join(v.draw(), "\n"), page.String(), string(encoded), root(a)} {
+	for _, text := range []string{page.String(), string(encoded), root(a)} {
 		if strings.Contains(text, secret) {
 			t.Errorf("it holds the password: %s", text)
 		}
@@ -256,28 +257,30 @@ func root(a *app) string {
 func TestNobodyElseFormatsAURL(t *testing.T) {
 	t.Parallel()
 	reveals := map[string]int{
-		"place.go":       1, // the environment of own processes
-		"torture.go":     2, // the parameters of a process, and its part
-		"torture_end.go": 1, // the processes
-		"work.go":        1, // the environment of programs
+		"place.go":                1, // the environment of own processes
+		"torture.go":              2, // the parameters of a process, and its part
+		"torture_end.go":          1, // the processes
+		"internal/daemon/work.go": 1, // the environment of programs
 	}
 	files, err := filepath.Glob("*.go")
-	if err != nil || len(files) < 50 {
-		t.Fatal(files, err)
+	below, errBelow := filepath.Glob("internal/*/*.go")
+	if err != nil || errBelow != nil || len(files) < 20 || len(below) < 80 {
+		t.Fatal(files, below, err, errBelow)
 	}
-	plain := regexp.MustCompile(`string\([a-z.]*(url|URL|dbFlag|dbURL\(\))\)|\.Redacted\(\)|"DIBS_DB"`)
-	for _, name := range files {
+	plain := regexp.MustCompile(`string\([A-Za-z.]*(url|URL|[dD][bB]Flag|[uU][rR][lL]\(\))\)|\.Redacted\(\)|"DIBS_DB"`)
+	for _, name := range append(files, below...) {
+		name = filepath.ToSlash(name)
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasSuffix(name, "_test.go") {
+		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "internal/clitest/") {
 			continue
 		}
 		if n := strings.Count(string(text), ".Reveal()"); n != reveals[name] {
 			t.Errorf("%s reveals %d URLs, known are %d", name, n, reveals[name])
 		}
-		if found := plain.FindString(string(text)); found != "" && (name != "app.go" || found != `"DIBS_DB"`) {
+		if found := plain.FindString(string(text)); found != "" && (name != "internal/cmdline/app.go" || found != `"DIBS_DB"`) {
 			t.Errorf("%s has %s: use open.URL", name, found)
 		}
 	}

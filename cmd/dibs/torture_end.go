@@ -19,7 +19,7 @@ import (
 // newScreen makes the screen of a torture that goes on for a time, or of a demo.
 func (a *app) newScreen(name, title string, total time.Duration) *screens.Screen {
 	s := &screens.Screen{
-		Name: name, Title: title, Total: total, Quiet: a.json, Out: a.stdout, Err: a.stderr, Color: a.color, Width: a.width,
+		Name: name, Title: title, Total: total, Quiet: a.json, Out: a.stdout, Err: a.stderr, Color: a.Color, Width: a.width,
 	}
 	if a.outTTY {
 		s.Terminal = a.screen
@@ -67,7 +67,7 @@ func (a *app) runTorture(ctx context.Context, shown *screens.Screen, at *place, 
 	case err == nil:
 		return result, nil
 	case c.Jobs > 0 && ctx.Err() != nil:
-		return nil, &codeError{exitInterrupted, ctx.Err()}
+		return nil, &codeError{Code: exitInterrupted, Err: ctx.Err()}
 	}
 	return nil, a.untortured(ctx, kept, err)
 }
@@ -77,9 +77,9 @@ func (a *app) untortured(ctx context.Context, history string, err error) error {
 	var few *torture.ConnectionsError
 	switch {
 	case errors.As(err, &few) && few.Most > 0:
-		return &hintError{err, fmt.Sprintf("give --workers %d at most, or raise max_connections", few.Most)}
+		return &hintError{Err: err, Next: fmt.Sprintf("give --workers %d at most, or raise max_connections", few.Most)}
 	case errors.As(err, &few):
-		return &hintError{err, "raise max_connections, or stop the server's other users"}
+		return &hintError{Err: err, Next: "raise max_connections, or stop the server's other users"}
 	case ctx.Err() == nil || !errors.Is(err, context.Canceled):
 		return err
 	}
@@ -88,7 +88,7 @@ func (a *app) untortured(ctx context.Context, history string, err error) error {
 		kept = ", but for the records in " + history
 	}
 	fmt.Fprintf(a.stderr, "dibs: interrupted: nothing was judged; what the torture had made is removed%s\n", kept)
-	return &codeError{code: exitInterrupted}
+	return &codeError{Code: exitInterrupted}
 }
 
 // newFile returns the SQLite file of a URL if it does not exist yet, else "".
@@ -155,16 +155,16 @@ func (a *app) reportTorture(shown *screens.Screen, r *torture.Result, report str
 	switch {
 	case !r.Kept() && r.Adopted != "":
 		return &hintError{
-			err:  &codeError{exitBroken, errors.Join(errors.New("a promise was broken"), err)},
-			next: "see how 'dibs adopt check' says that claims are fenced: where whole seconds have to tell them apart, this is how it shows;\notherwise please report this with the mapping and the folder " + shellWord(r.Dir),
+			Err:  &codeError{Code: exitBroken, Err: errors.Join(errors.New("a promise was broken"), err)},
+			Next: "see how 'dibs adopt check' says that claims are fenced: where whole seconds have to tell them apart, this is how it shows;\notherwise please report this with the mapping and the folder " + shellWord(r.Dir),
 		}
 	case !r.Kept():
 		return &hintError{
-			err:  &codeError{exitBroken, errors.Join(errors.New("a promise was broken"), err)},
-			next: fmt.Sprintf("judge it again with 'dibs torture --judge %s'; please report this with that folder", shellWord(r.Dir)),
+			Err:  &codeError{Code: exitBroken, Err: errors.Join(errors.New("a promise was broken"), err)},
+			Next: fmt.Sprintf("judge it again with 'dibs torture --judge %s'; please report this with that folder", shellWord(r.Dir)),
 		}
 	case r.Interrupted && err == nil:
-		return &codeError{code: exitInterrupted} // the interrupt has been reported
+		return &codeError{Code: exitInterrupted} // the interrupt has been reported
 	}
 	return err
 }

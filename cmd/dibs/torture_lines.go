@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
 	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/spf13/cobra"
 )
@@ -27,17 +28,15 @@ func (a *app) tortureLines(part *torture.Part) (end func()) {
 	if err != nil || part.Producer || part.Demo || part.Adopted != "" {
 		return func() {}
 	}
-	f := &workFlags{
-		argv: []string{self, "torture", "lines", strconv.FormatUint(part.Seed, 10)}, concurrency: tortureLineProcesses, processes: tortureLineProcesses,
-		grace: durationFlag(time.Second), lines: true, shared: true,
-	}
-	p := newProgram(f, os.Environ(), context.Background().Done())
-	a.stderr = io.Discard // the processes write nonsense
-	pool := a.newLinePool(p, f)
-	part.Lines = pool.handle
+	p := runner.NewProgram(runner.Options{
+		Argv: []string{self, "torture", "lines", strconv.FormatUint(part.Seed, 10)}, Env: os.Environ(),
+		Grace: time.Second, StopAll: context.Background().Done(),
+	})
+	pool := runner.NewLines(p, runner.LineOptions{Concurrency: tortureLineProcesses, Processes: tortureLineProcesses, Shared: true, Stderr: io.Discard}) // the processes write nonsense
+	part.Lines = pool.Handle
 	return func() {
-		pool.close()
-		p.close()
+		pool.Close()
+		p.Close()
 	}
 }
 
@@ -55,7 +54,7 @@ func newTortureLinesCmd(a *app) *cobra.Command {
 				return err
 			}
 			rng := rand.New(rand.NewPCG(seed, uint64(os.Getpid())))
-			for in := bufio.NewReader(a.stdin); ; {
+			for in := bufio.NewReader(a.Stdin); ; {
 				line, err := in.ReadBytes('\n')
 				if err != nil {
 					return nil // dibs has closed the pipe

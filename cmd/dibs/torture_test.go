@@ -143,9 +143,9 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 	c.db = ""
 	again := c.run("", "torture", "--judge", dirs[0])
 	first, _, _ := strings.Cut(out, "operations on jobs")
-	verdict, _, _ := strings.Cut(again.out, "operations on jobs")
-	if _, first, _ = strings.Cut(first, "Verdict:"); again.code != exitBroken || !strings.Contains(verdict, first) {
-		t.Errorf("judged again, with exit code %d:\n%s\nfirst it was:%s", again.code, again.out, first)
+	verdict, _, _ := strings.Cut(again.Out, "operations on jobs")
+	if _, first, _ = strings.Cut(first, "Verdict:"); again.Code != exitBroken || !strings.Contains(verdict, first) {
+		t.Errorf("judged again, with exit code %d:\n%s\nfirst it was:%s", again.Code, again.Out, first)
 	}
 }
 

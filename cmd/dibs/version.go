@@ -5,20 +5,21 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/spf13/cobra"
 )
 
-func newVersionCmd(a *app) *cobra.Command {
+func newVersionCmd(a *cmdline.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Show the version of this program",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := readVersion()
-			if a.json {
-				return a.writeJSON(v)
+			if a.JSON {
+				return a.WriteJSON(v)
 			}
-			a.say("%s", v)
+			a.Say("%s", v)
 			return nil
 		},
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 )
 
 // A mistake is told in words of dibs, not of the libraries that it is built with, with what was given.
@@ -26,19 +28,19 @@ func TestMistakesAreToldInPlainWords(t *testing.T) {
 		for i := range args {
 			args[i] = strings.ReplaceAll(args[i], "_", " ")
 		}
-		c.fails(exitUsage, "", args, words)
+		c.Fails(cmdline.ExitUsage, "", args, words)
 	}
-	none := &cli{t: t, db: "nosuch.txt"}
-	none.fails(exitUsage, "", []string{"stats"}, "unknown kind of database: nosuch.txt", "write sqlite:nosuch.txt")
+	none := newCLI(t, "nosuch.txt")
+	none.Fails(cmdline.ExitUsage, "", []string{"stats"}, "unknown kind of database: nosuch.txt", "write sqlite:nosuch.txt")
 }
 
 func TestTheQueueOfAListMayBeAFlag(t *testing.T) {
 	onEach(t, func(c *cli) {
-		c.ok("enqueue", "a")
-		c.ok("enqueue", "b", "--max-attempts", "1")
-		c.has(c.row(c.ok("ls", "-q", "b", "--json"))["jobs"].([]any)[0].(map[string]any), object{"queue": "b"})
-		if got := c.ok("failures", "-q", "b"); got != "no dead jobs\n" {
-			c.t.Errorf("dibs failures -q b: %s", got)
+		c.OK("enqueue", "a")
+		c.OK("enqueue", "b", "--max-attempts", "1")
+		c.Has(c.Row(c.OK("ls", "-q", "b", "--json"))["jobs"].([]any)[0].(map[string]any), object{"queue": "b"})
+		if got := c.OK("failures", "-q", "b"); got != "no dead jobs\n" {
+			c.T.Errorf("dibs failures -q b: %s", got)
 		}
 	})
 }
@@ -46,29 +48,29 @@ func TestTheQueueOfAListMayBeAFlag(t *testing.T) {
 // The ticks of a spec need no database, and make none.
 func TestTheTicksOfASpecNeedNoDatabase(t *testing.T) {
 	c := onSQLite(t)
-	if got := c.ok("schedule", "next", "--cron", "0 9 * * sunday", "-n", "2"); strings.Count(got, "09:00:00 UTC") != 2 {
+	if got := c.OK("schedule", "next", "--cron", "0 9 * * sunday", "-n", "2"); strings.Count(got, "09:00:00 UTC") != 2 {
 		t.Errorf("dibs schedule next: %s", got)
 	}
-	away := &cli{t: t, db: "postgres://127.0.0.1:1/none"}
-	if got := away.ok("schedule", "next", "--every", "90s"); strings.Count(got, "\n") != 5 {
+	away := newCLI(t, "postgres://127.0.0.1:1/none")
+	if got := away.OK("schedule", "next", "--every", "90s"); strings.Count(got, "\n") != 5 {
 		t.Errorf("dibs schedule next: %s", got)
 	}
-	c.fails(exitSchema, "", []string{"ls"}, "there is no database file")
+	c.Fails(cmdline.ExitSchema, "", []string{"ls"}, "there is no database file")
 }
 
 // jq refuses a whole line of JSON that has half of a surrogate pair; the payload itself stays as it was enqueued.
 func TestHalfACharacterOfOneJobDoesNotSpoilAList(t *testing.T) {
 	onEach(t, func(c *cli) {
 		const half = `{"a":"\ud800x\ud83d\ude00"}`
-		c.ok("enqueue", "q", half)
+		c.OK("enqueue", "q", half)
 		for _, args := range [][]string{{"ls", "--json"}, {"show", "1", "--json"}} {
-			got := c.ok(args...)
+			got := c.OK(args...)
 			if strings.Contains(got, `\ud800`) || !strings.Contains(got, `{"a":"\ufffdx\ud83d\ude00"}`) || !json.Valid([]byte(got)) {
-				c.t.Errorf("dibs %q: %s", args, got)
+				c.T.Errorf("dibs %q: %s", args, got)
 			}
 		}
-		if got := c.ok("show", "1", "--payload"); strings.TrimSpace(got) != half {
-			c.t.Errorf("the payload comes back as %s", got)
+		if got := c.OK("show", "1", "--payload"); strings.TrimSpace(got) != half {
+			c.T.Errorf("the payload comes back as %s", got)
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 )
 
 // On a terminal of 80 columns, every help fits, and has all of its words.
@@ -21,7 +23,7 @@ func TestHelpFitsATerminalOf80Columns(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, width := range []int{60, 80, 100} {
-			got := wrapped(string(text), width)
+			got := term.Wrapped(string(text), width)
 			if width == 100 && got != string(text) {
 				t.Errorf("%s changes at 100 columns:\n%s", file, got)
 			}
@@ -41,7 +43,7 @@ func TestHelpIsBrokenBetweenWords(t *testing.T) {
 	t.Parallel()
 	const text = "Add one job of very many words to\na queue.\n\nFlags:\n  -k, --kind K  the kind of the job\n      --name    x\n"
 	const want = "Add one job of very many words\nto a queue.\n\nFlags:\n  -k, --kind K  the kind of the\n                job\n      --name    x\n"
-	if got := wrapped(text, 32); got != want {
+	if got := term.Wrapped(text, 32); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

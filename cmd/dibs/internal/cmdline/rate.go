@@ -1,0 +1,46 @@
+package cmdline
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
+)
+
+// RateFlag is the value of a flag: a rate without its burst, such as 100/min or 5/90s.
+type RateFlag dibs.Rate
+
+func (f *RateFlag) Set(s string) error {
+	r, err := wire.ParseRate(s)
+	*f = RateFlag(r)
+	return err
+}
+
+func (f *RateFlag) String() string {
+	if f.N == 0 {
+		return ""
+	}
+	return RateText(dibs.Rate(*f))
+}
+
+func (f *RateFlag) Type() string { return "rate" }
+
+// RateText is a rate as --rate reads it, with its burst.
+func RateText(r dibs.Rate) string {
+	if r.N == 0 {
+		return Limit(0)
+	}
+	text := wire.FormatRate(r)
+	if r.Burst > 0 {
+		text += fmt.Sprintf(", burst %d", r.Burst)
+	}
+	return text
+}
+
+func Limit(n int) string {
+	if n == 0 {
+		return "no limit"
+	}
+	return strconv.Itoa(n)
+}

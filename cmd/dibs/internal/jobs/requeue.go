@@ -1,0 +1,54 @@
+package jobs
+
+import (
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
+	"github.com/spf13/cobra"
+)
+
+func newRequeueCmd(a *app) *cobra.Command {
+	var s selection
+	cmd := &cobra.Command{
+		Use:   "requeue ID... | requeue --state dead [flags]",
+		Short: "Have finished jobs run again",
+		Long: `Put completed, dead or cancelled jobs back to waiting: due now, with all their
+attempts allowed again and their history kept. A job whose unique key another job
+holds by now comes back without its key.
+
+Jobs that have not ended, and unknown ids, are reported with exit code 5.
+The id '-' reads ids from stdin, 10,000 at a time.
+
+With --table, rows are requeued that are dead by the side table alone (--state dead).`,
+		Example: `  dibs requeue 17
+  dibs requeue --state dead --queue emails --dry-run
+  dibs requeue --state dead --all`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.check(a, cmd, args); err != nil {
+				return err
+			}
+			if len(args) == 0 && !dibs.State(s.state).Final() {
+				return cmdline.Usagef(cmd, "give --state completed, dead or cancelled: only such jobs can be requeued")
+			}
+			return a.WithTable(cmd.Context(), func(db cmdline.JobTable) error {
+				c := bulkChange{
+					app: a, selection: &s, db: db, cmd: cmd,
+					words:      changeWords{"requeued %s", "would requeue %s", "requeued", "there is no such job, or it has not ended"},
+					changeable: func(s dibs.State) bool { return s.Final() && (a.Adopted == nil || s == dibs.Dead) },
+					apply: func(ids []int64, until time.Time) ([]changed, error) {
+						if own, ok := db.(dibs.Admin); ok { // what was done again since it was listed stays as it is
+							done, err := own.RequeueEnded(cmd.Context(), ids, until)
+							return changedTo("", done), err
+						}
+						done, err := db.Requeue(cmd.Context(), ids)
+						return changedTo("", done), err
+					},
+				}
+				return c.run(cmd.Context())
+			})
+		},
+	}
+	s.addFlags(cmd, "completed, dead or cancelled")
+	return cmd
+}
