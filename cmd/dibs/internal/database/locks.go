@@ -224,5 +224,3 @@ func footprintJSONOf(f footprint.Footprint) footprintJSON {
 	}
 	return j
 }
-
-func tenths(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
