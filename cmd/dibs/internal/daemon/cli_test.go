@@ -8,6 +8,7 @@ import (
 
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/database"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/jobs"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/queues"
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ func TestMain(m *testing.M) { clitest.Main(m, testRoot) }
 
 // testRoot makes the commands that tests of this package run.
 func testRoot(run *cmdline.App) *cobra.Command {
-	return cmdline.NewRoot(run, nil, slices.Concat(Commands(run), jobs.Commands(run), queues.Commands(run)))
+	return cmdline.NewRoot(run, nil, slices.Concat(Commands(run), database.Commands(run), jobs.Commands(run), queues.Commands(run)))
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
