@@ -2,12 +2,13 @@
 # night, torture, soak, bench and postgres, which find or install PostgreSQL.
 .PHONY: check test night help demo picture screenshots torture soak bench postgres fmt lint quick gofumpt vet analyze unused fuzz portable workflows vulnerabilities
 
-tool := go tool -modfile=tools/go.mod
+tool := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
+all := ./... ./cmd/dibs/...
 
 # fast, before each commit: the linters whose findings Go's cache keeps, and the tests on SQLite
 check: quick
 	@echo '== tests on SQLite'
-	. scripts/memory.sh && go test -short -vet=off -parallel 8 -timeout 30m ./...
+	. scripts/memory.sh && go test -short -vet=off -parallel 8 -timeout 30m $(all)
 
 # everything, before a change is offered: the linters and scripts/test.sh
 test: lint
@@ -56,7 +57,7 @@ fuzz:
 
 # vet, and so compile, with all tests for the systems that this one is not
 portable:
-	@for os in linux darwin windows; do echo "== vet for $$os"; GOOS=$$os CGO_ENABLED=0 go vet ./... || exit 1; done
+	@for os in linux darwin windows; do echo "== vet for $$os"; GOOS=$$os CGO_ENABLED=0 go vet $(all) || exit 1; done
 
 # the workflows in .github and what a release is made of
 workflows:
@@ -64,7 +65,7 @@ workflows:
 
 # known vulnerabilities that the code can reach; asks the Go project's list of them
 vulnerabilities:
-	go run golang.org/x/vuln/cmd/govulncheck@v1.6.0 ./...
+	go run golang.org/x/vuln/cmd/govulncheck@v1.6.0 $(all)
 
 # format, vet, staticcheck, errorlint and errcheck, with memory for twice the speed
 lint: export GOGC := 400
@@ -78,16 +79,16 @@ gofumpt:
 
 vet:
 	@echo '== vet'
-	@go vet ./...
+	@go vet $(all)
 
 analyze:
 	@echo '== staticcheck, errorlint, errcheck'
-	@go build -C tools -o ../.tools/lint ./lint
-	@go vet -vettool=$(CURDIR)/.tools/lint -errcheck.exclude=$(CURDIR)/tools/errcheck.txt ./...
+	@GOWORK=off go build -C tools -o ../.tools/lint ./lint
+	@go vet -vettool=$(CURDIR)/.tools/lint -errcheck.exclude=$(CURDIR)/tools/errcheck.txt $(all)
 
 unused:
 	@echo '== unused code'
-	@$(tool) staticcheck -checks U1000 ./...
+	@for module in . cmd/dibs; do (cd $$module && $(tool) staticcheck -checks U1000 ./...) || exit 1; done
 
 # format all of it
 fmt:

@@ -8,7 +8,7 @@ import (
 
 // labUsers lists what may import internal/lab beside itself and tests: the commands demo, torture and bench, which run
 // it, what tests of the command share, the suite for databases, whose races package history judges, and the benchmark of other queues.
-var labUsers = []string{"cmd/dibs/demo", "cmd/dibs/torture", "cmd/dibs/bench", "cmd/dibs/internal/clitest/", "storetest/", "bench/"}
+var labUsers = []string{"cmd/dibs/demo", "cmd/dibs/torture", "cmd/dibs/bench", "cmd/dibs/internal/clitest/", "cmd/dibs/internal/screens/", "storetest/", "bench/"}
 
 // TestTidyOnlyTheCommandsThatRunTheLabImportIt keeps what only proves out of what ships.
 func TestTidyOnlyTheCommandsThatRunTheLabImportIt(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
@@ -99,25 +98,24 @@ func TestHostileNamesBreakNothing(t *testing.T) {
 		w.Hooks.Finished(dibs.Attempt{Job: job, Outcome: dibs.Outcome{Ending: dibs.EndCompleted}})
 		w.Hooks.LeaseLost(job, errors.New("a\xffb"))
 	}
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(text(t, r)))
-	if err != nil {
+	// The text is read back without loss.
+	if err := testutil.GatherAndCompare(r, strings.NewReader(text(t, r)), "dibs_up", "dibs_queue_jobs", "dibs_claimed_jobs_total"); err != nil {
 		t.Fatal(err)
 	}
-	if up := families["dibs_up"].GetMetric(); len(up) != 1 || up[0].Gauge.GetValue() != 1 {
-		t.Errorf("dibs_up is %v", up)
-	}
+	all := values(t, r)
 	waiting, claimed := 0.0, 0.0
-	for _, m := range families["dibs_queue_jobs"].GetMetric() {
-		waiting += m.Gauge.GetValue()
-	}
-	for _, m := range families["dibs_claimed_jobs_total"].GetMetric() {
-		claimed += m.Counter.GetValue()
+	for name, value := range all {
+		switch {
+		case strings.HasPrefix(name, "queue_jobs{"):
+			waiting += value
+		case strings.HasPrefix(name, "claimed_jobs_total{"):
+			claimed += value
+		}
 	}
 	if waiting != float64(int(1)<<len(hostile)-1) || claimed != float64(len(hostile)) {
 		t.Errorf("%v jobs wait, and %v were claimed", waiting, claimed)
 	}
-	expect(t, values(t, r), map[string]float64{`queue_jobs{a"b,waiting}`: 2, "queue_jobs{a\nb,waiting}": 1, "queue_jobs{a\uFFFDb,waiting}": 8 + 16 + 32})
+	expect(t, all, map[string]float64{"up{}": 1, `queue_jobs{a"b,waiting}`: 2, "queue_jobs{a\nb,waiting}": 1, "queue_jobs{a\uFFFDb,waiting}": 8 + 16 + 32})
 }
 
 func TestEachOutcomeIsCountedByItsName(t *testing.T) {

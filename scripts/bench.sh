@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 DIBS_PG_BIN=$(scripts/postgres.sh)
 export DIBS_PG_BIN DIBS_PG_DIR="${TMPDIR:-/tmp}"
 if [ -n "${BENCH:-}" ]; then
-	exec go run ./internal/lab/pgtest/withpg go test -run '^$' -bench "$BENCH" -benchmem ./...
+	exec go run ./internal/lab/pgtest/withpg go test -run '^$' -bench "$BENCH" -benchmem ./... ./cmd/dibs/...
 fi
 cd bench/node
 if command -v npm >/dev/null && ! [ node_modules/.package-lock.json -nt package-lock.json ]; then

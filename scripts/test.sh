@@ -66,7 +66,7 @@ trap 'kill $modules; exit 130' INT TERM
 failed=
 step 'every test'
 export DIBS_TEST_SPLIT=1 # from here on: each test is in one of these two steps (internal/needs); the modules run all of theirs
-go test $common ./sqlite ./... || failed="$failed, every test" # the one that uses one processor for long is not the last
+go test $common ./sqlite ./... ./cmd/dibs/... || failed="$failed, every test" # the one that uses one processor for long is not the last
 step 'tests of goroutines, under the race detector'
 go test $race $common $racing || failed="$failed, tests of goroutines"
 step 'modules of their own'

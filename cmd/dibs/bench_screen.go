@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dibs-queue/dibs/internal/lab/screens"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/screens"
 	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"golang.org/x/term"

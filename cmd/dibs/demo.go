@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/dibs-queue/dibs/internal/lab/screens"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/screens"
 	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/spf13/cobra"
 )

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dibs-queue/dibs/internal/lab/screens"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/screens"
 	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/wire"

@@ -29,7 +29,7 @@ func Files(t testing.TB, names ...string) {
 	}
 }
 
-// everySource lists, for each package of the module, its files and those that it embeds.
+// everySource lists, for each package of this repository, its files and those that it embeds.
 const everySource = `{{if and .Module .Module.Main}}{{$dir := .Dir}}{{range .GoFiles}}{{$dir}}/{{.}}
 {{end}}{{range .TestGoFiles}}{{$dir}}/{{.}}
 {{end}}{{range .XTestGoFiles}}{{$dir}}/{{.}}
@@ -46,7 +46,7 @@ func Sources(t testing.TB, packages ...string) {
 
 func sources(t testing.TB, args ...string) {
 	t.Helper()
-	root, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	roots, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +55,17 @@ func sources(t testing.TB, args ...string) {
 		t.Fatal(err)
 	}
 	read := map[string]bool{}
-	folder := strings.TrimSpace(string(root))
-	for _, file := range append(strings.Split(string(files), "\n"), folder+"/go.mod", folder+"/go.sum") {
+	folders := strings.Split(strings.TrimSpace(string(roots)), "\n")
+	list := strings.Split(string(files), "\n")
+	for _, folder := range folders {
+		list = append(list, folder+"/go.mod", folder+"/go.sum")
+	}
+	for _, file := range list {
 		file = strings.TrimSpace(file)
 		if file == "" || strings.Contains(file, "//") { // the main file of a test program, which go test makes
 			continue
 		}
-		if dir := filepath.Dir(file); dir != folder && !read[dir] { // the module's own folder has others, too, such as .git
+		if dir := filepath.Dir(file); dir != folders[0] && !read[dir] { // the module's own folder has others, too, such as .git
 			read[dir] = true
 			_, err = os.ReadDir(dir)
 		} else if !read[dir] {
