@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"errors"
 	"os"
@@ -409,43 +408,5 @@ func TestDamagedFilesAreToldAsSuch(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestOptionsAreChecked(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "jobs.db")
-	for field, o := range map[string]sqlite.Options{
-		"prefix":       {Prefix: "SQLITE_"},
-		"busy_timeout": {BusyTimeout: -1},
-		"file_mode":    {FileMode: 0o444},
-	} {
-		for name, call := range map[string]func() error{
-			"Open":    func() error { _, err := sqlite.Open(context.Background(), path, o); return err },
-			"Migrate": func() error { return sqlite.Migrate(context.Background(), path, o) },
-		} {
-			var invalid *dibs.InvalidError
-			if err := call(); !errors.As(err, &invalid) || invalid.Field != field {
-				t.Errorf("%s with a bad %s: %v", name, field, err)
-			}
-		}
-	}
-	var noContext context.Context
-	if _, err := sqlite.Open(noContext, path, sqlite.Options{}); !errors.Is(err, dibs.ErrInvalid) {
-		t.Errorf("Open without a context: %v", err)
-	}
-	if err := sqlite.Migrate(noContext, path, sqlite.Options{}); !errors.Is(err, dibs.ErrInvalid) {
-		t.Errorf("Migrate without a context: %v", err)
-	}
-	for _, version := range []int{-1, 1000} {
-		if _, err := sqlite.Migrations(sqlite.Options{}, version); !errors.Is(err, dibs.ErrInvalid) {
-			t.Errorf("Migrations since version %d: %v", version, err)
-		}
-	}
-	if _, err := sqlite.Migrations(sqlite.Options{Prefix: "1"}, 0); !errors.Is(err, dibs.ErrInvalid) {
-		t.Errorf("Migrations with a bad prefix: %v", err)
-	}
-	if _, err := os.Stat(path); err == nil {
-		t.Error("a file was made")
 	}
 }

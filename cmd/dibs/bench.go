@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
 	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/wire"
@@ -92,7 +93,7 @@ func newBenchProcessCmd(a *app) *cobra.Command {
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signal.Ignore(os.Interrupt) // the parent ends it
-			return workload.Serve(context.WithoutCancel(cmd.Context()), a.stdin, a.screen, workload.Dibs)
+			return workload.Serve(context.WithoutCancel(cmd.Context()), a.Stdin, a.Screen, workload.Dibs)
 		},
 	}
 }
@@ -130,11 +131,11 @@ func (a *app) bench(cmd *cobra.Command, o *benchOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	spawner := newSpawner()
-	defer spawner.close()
+	spawner := runner.NewSpawner()
+	defer spawner.Close()
 	b := &workload.Bench{
 		Scale: o.scale, Pool: o.pool, Handlers: benchHandlers, Dir: dir,
-		Command: benchProcess, Launch: spawner.start,
+		Command: benchProcess, Launch: spawner.Start,
 	}
 	list, err := chooseWorkloads(cmd, workload.All(b), server == "", o.workloads)
 	if err != nil {
@@ -196,7 +197,7 @@ func (a *app) benchSchema(ctx context.Context, b *workload.Bench, r *benchReport
 		return workload.Place{URL: server, Schema: schema, Drop: func(ctx context.Context) error {
 			err := b.Server.Exec(ctx, drop)
 			if err != nil {
-				fmt.Fprintf(a.stderr, "dibs: schema %s is left behind: %v\n", schema, err)
+				fmt.Fprintf(a.Stderr, "dibs: schema %s is left behind: %v\n", schema, err)
 			}
 			return err
 		}}, nil
@@ -262,15 +263,15 @@ func enoughConns(ctx context.Context, b *workload.Bench, list []workload.Workloa
 // listWorkloads lists the workloads.
 func (a *app) listWorkloads(o *benchOptions) error {
 	list := workload.All(&workload.Bench{Scale: o.scale, Pool: o.pool})
-	if a.json {
+	if a.JSON {
 		for _, w := range list {
-			if err := a.writeJSON(benchEntry{w.ID, w.Name, w.Postgres, wire.Seconds(w.Takes.Round(time.Second))}); err != nil {
+			if err := a.WriteJSON(benchEntry{w.ID, w.Name, w.Postgres, wire.Seconds(w.Takes.Round(time.Second))}); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	t := a.tableOf("ID", "WORKLOAD", "#ABOUT", "")
+	t := a.TableOf("ID", "WORKLOAD", "#ABOUT", "")
 	for _, w := range list {
 		note := ""
 		if w.Postgres {

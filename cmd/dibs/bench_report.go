@@ -64,11 +64,11 @@ func (r *benchReport) add(w workload.Workload, runs []workload.Measured) {
 }
 
 func (a *app) writeBench(r *benchReport) error {
-	if a.json {
+	if a.JSON {
 		r.Machine, r.Server = factsByName(r.machine), factsByName(r.server)
-		return a.writeJSON(r)
+		return a.WriteJSON(r)
 	}
-	_, err := io.WriteString(a.stdout, a.benchText(r))
+	_, err := io.WriteString(a.Stdout, a.benchText(r))
 	return err
 }
 
@@ -90,13 +90,13 @@ func (a *app) benchText(r *benchReport) string {
 	}
 	var b strings.Builder
 	for _, w := range r.Workloads {
-		fmt.Fprintf(&b, "\n%-4s %s\n", w.ID, a.paint(bold, w.Name))
+		fmt.Fprintf(&b, "\n%-4s %s\n", w.ID, a.Paint(bold, w.Name))
 		for _, f := range w.Figures {
 			spread := ""
 			if len(f.All) > 1 {
 				spread = workload.Short(f.Min) + " to " + workload.Short(f.Max)
 			}
-			line := fmt.Sprintf("     %-*s  %6s %-9s  %s", name, f.Name, workload.Short(f.Median), f.Unit, a.paint(faint, spread))
+			line := fmt.Sprintf("     %-*s  %6s %-9s  %s", name, f.Name, workload.Short(f.Median), f.Unit, a.Paint(faint, spread))
 			b.WriteString(strings.TrimRight(line, " ") + "\n")
 		}
 	}
@@ -121,7 +121,7 @@ func (a *app) benchFacts(b *strings.Builder, heading string, facts []workload.Fa
 	for _, f := range facts {
 		parts = append(parts, f.Name+" "+f.Value)
 	}
-	text := lipgloss.NewStyle().Width(max(40, min(a.width, 100)) - margin).Render(strings.Join(parts, "; "))
+	text := lipgloss.NewStyle().Width(max(40, min(a.Width, 100)) - margin).Render(strings.Join(parts, "; "))
 	for i, line := range strings.Split(text, "\n") {
 		if i > 0 {
 			heading = ""

@@ -34,16 +34,16 @@ func (a *app) newBenchScreen(where string, list []workload.Workload, o *benchOpt
 	for _, w := range list {
 		s.total += w.Takes * time.Duration(o.rounds)
 	}
-	out := a.stdout
-	if a.json {
-		out = a.stderr
+	out := a.Stdout
+	if a.JSON {
+		out = a.Stderr
 	}
 	rough := ""
 	if o.scale < 0.5 {
 		rough = fmt.Sprintf("; figures are rough at --scale %v", o.scale)
 	}
 	fmt.Fprintf(out, "dibs bench: %s, about %s, %s%s\n", plural(len(list), "workload"), roughly(s.total), where, rough)
-	if a.errTTY {
+	if a.ErrTTY {
 		s.stopBar, s.ended = make(chan struct{}), make(chan struct{})
 		go s.draw()
 	}
@@ -61,7 +61,7 @@ func (s *benchScreen) begin(w workload.Workload) {
 }
 
 func (s *benchScreen) end(w workload.Workload, round int, m workload.Measured) {
-	if s.stopBar != nil || s.a.json {
+	if s.stopBar != nil || s.a.JSON {
 		return
 	}
 	which := ""
@@ -69,7 +69,7 @@ func (s *benchScreen) end(w workload.Workload, round int, m workload.Measured) {
 		which = fmt.Sprintf(", %d of %d", round+1, s.rounds)
 	}
 	first := w.Rows[0]
-	s.a.say("%-4s %s%s: %s: %s", w.ID, w.Name, which, first.Name, strings.TrimSpace(workload.Short(m.Figures[first.Key])+" "+first.Unit))
+	s.a.Say("%-4s %s%s: %s: %s", w.ID, w.Name, which, first.Name, strings.TrimSpace(workload.Short(m.Figures[first.Key])+" "+first.Unit))
 }
 
 // close removes the bar.
@@ -87,22 +87,22 @@ func (s *benchScreen) draw() {
 	for {
 		select {
 		case <-s.stopBar:
-			fmt.Fprint(s.a.errScreen, "\r\x1b[2K")
+			fmt.Fprint(s.a.ErrScreen, "\r\x1b[2K")
 			return
 		case <-tick.C:
-			fmt.Fprintf(s.a.errScreen, "\r\x1b[2K%s", clip(s.line(time.Now()), s.width()-3)) // leaves room for "^C"
+			fmt.Fprintf(s.a.ErrScreen, "\r\x1b[2K%s", clip(s.line(time.Now()), s.width()-3)) // leaves room for "^C"
 		}
 	}
 }
 
 // width reads the terminal's width for each drawing, since a wrapped line cannot be redrawn.
 func (s *benchScreen) width() int {
-	if f, ok := s.a.errScreen.(*os.File); ok {
+	if f, ok := s.a.ErrScreen.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
 			return w
 		}
 	}
-	return s.a.width
+	return s.a.Width
 }
 
 func (s *benchScreen) line(now time.Time) string {

@@ -146,7 +146,7 @@ func TestBenchListsItsWorkloads(t *testing.T) {
 func TestBenchShows(t *testing.T) {
 	t.Parallel()
 	a := newApp(strings.NewReader(""), &strings.Builder{}, &strings.Builder{})
-	a.width = 80
+	a.Width = 80
 	r := &benchReport{
 		Dibs: "v1.0.0", Database: "PostgreSQL", Rounds: 3, Scale: 1, Pool: 16, Handlers: benchHandlers,
 		machine: []workload.Fact{{Name: "cores", Value: "2"}, {Name: "processor", Value: "one with a name that is rather long"}, {Name: "memory", Value: "23.5 GiB"}},

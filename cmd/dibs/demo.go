@@ -66,7 +66,7 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 	broken := false
 	defer func() {
 		if keep || broken {
-			fmt.Fprintf(a.stderr, "kept: the workers' notes in %s, and the jobs: dibs %s ls --all\n", dir, place.flags())
+			fmt.Fprintf(a.Stderr, "kept: the workers' notes in %s, and the jobs: dibs %s ls --all\n", dir, place.flags())
 			err = errors.Join(err, place.db.Close())
 			return
 		}
@@ -88,14 +88,14 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 // writeDemoVerdict prints the verdict, and returns an error if a promise was broken.
 func (a *app) writeDemoVerdict(shown *screens.Screen, r *torture.Result, program string) error {
 	r.Dir = "" // it is said on stderr if it is kept
-	if a.json {
-		if err := a.writeJSON(demoVerdictOf(r)); err != nil {
+	if a.JSON {
+		if err := a.WriteJSON(demoVerdictOf(r)); err != nil {
 			return err
 		}
 	} else {
-		fmt.Fprint(a.stdout, shown.Verdict(r, ""))
+		fmt.Fprint(a.Stdout, shown.Verdict(r, ""))
 		if r.Kept() {
-			fmt.Fprint(a.stdout, shown.Next(program))
+			fmt.Fprint(a.Stdout, shown.Next(program))
 		}
 	}
 	if !r.Kept() {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
 	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/pgserver"
 	"github.com/dibs-queue/dibs/internal/lab/torture"
@@ -209,7 +210,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			signal.Ignore(os.Interrupt) // a Ctrl-C reaches the whole process group, but the parent decides when its processes end
-			ctx, stop := lab.UntilEnd(context.WithoutCancel(cmd.Context()), a.stdin)
+			ctx, stop := lab.UntilEnd(context.WithoutCancel(cmd.Context()), a.Stdin)
 			defer stop()
 			var part torture.Part
 			if err := json.Unmarshal([]byte(args[0]), &part); err != nil {
@@ -217,7 +218,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 			}
 			a.table = part.Adopted
 			defer a.tortureLines(&part)()
-			return part.Play(ctx, a.dbURL().Reveal(), a.openCopy)
+			return part.Play(ctx, a.URL().Reveal(), a.openCopy)
 		},
 	}
 }
@@ -225,7 +226,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 // openCopy opens the copy of an adopted table, or else dibs' own tables.
 func (a *app) openCopy(ctx context.Context) (dibs.Database, error) {
 	if a.table == "" {
-		return a.openExisting(ctx)
+		return a.OpenExisting(ctx)
 	}
 	t, err := a.openTable(ctx)
 	if err != nil {
@@ -262,7 +263,7 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 	}
 	defer func() {
 		if broken && o.bin == "" {
-			fmt.Fprintf(a.stderr, "kept: the jobs: dibs %s ls --all\n", place.flags())
+			fmt.Fprintf(a.Stderr, "kept: the jobs: dibs %s ls --all\n", place.flags())
 			err = errors.Join(err, place.db.Close())
 			return
 		}
@@ -292,10 +293,10 @@ func tortureDir(keep string) (dir string, remove func() error, err error) {
 // tortureProcesses starts this program as the torture's processes.
 type tortureProcesses struct {
 	place   *place
-	spawner *spawner
+	spawner *runner.Spawner
 }
 
-func (p tortureProcesses) Start(cmd *exec.Cmd) error { return p.spawner.start(cmd) }
+func (p tortureProcesses) Start(cmd *exec.Cmd) error { return p.spawner.Start(cmd) }
 
 func (p tortureProcesses) Command(part torture.Part, url string) (*exec.Cmd, error) {
 	program, err := os.Executable()

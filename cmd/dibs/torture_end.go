@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/screens"
 	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -19,10 +20,10 @@ import (
 // newScreen makes the screen of a torture that goes on for a time, or of a demo.
 func (a *app) newScreen(name, title string, total time.Duration) *screens.Screen {
 	s := &screens.Screen{
-		Name: name, Title: title, Total: total, Quiet: a.json, Out: a.stdout, Err: a.stderr, Color: a.Color, Width: a.width,
+		Name: name, Title: title, Total: total, Quiet: a.JSON, Out: a.Stdout, Err: a.Stderr, Color: a.Color, Width: a.Width,
 	}
-	if a.outTTY {
-		s.Terminal = a.screen
+	if a.OutTTY {
+		s.Terminal = a.Screen
 	}
 	return s
 }
@@ -39,8 +40,8 @@ func (a *app) newTortureScreen(o tortureOptions, p *place) *screens.Screen {
 // on. The first interrupt ends the faults of a torture, the second one gives up; a third one kills. Kept
 // is the folder in which the records stay.
 func (a *app) runTorture(ctx context.Context, shown *screens.Screen, at *place, kept string, c torture.Config) (*torture.Result, error) {
-	spawner := newSpawner()
-	defer spawner.close()
+	spawner := runner.NewSpawner()
+	defer spawner.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	giveUp := make(chan struct{})
@@ -87,7 +88,7 @@ func (a *app) untortured(ctx context.Context, history string, err error) error {
 	if history != "" {
 		kept = ", but for the records in " + history
 	}
-	fmt.Fprintf(a.stderr, "dibs: interrupted: nothing was judged; what the torture had made is removed%s\n", kept)
+	fmt.Fprintf(a.Stderr, "dibs: interrupted: nothing was judged; what the torture had made is removed%s\n", kept)
 	return &codeError{Code: exitInterrupted}
 }
 
@@ -147,10 +148,10 @@ func (a *app) reportTorture(shown *screens.Screen, r *torture.Result, report str
 			report = ""
 		}
 	}
-	if a.json {
-		err = errors.Join(err, a.writeJSON(tortureJSONOf(r, report)))
+	if a.JSON {
+		err = errors.Join(err, a.WriteJSON(tortureJSONOf(r, report)))
 	} else {
-		fmt.Fprint(a.stdout, shown.Verdict(r, report))
+		fmt.Fprint(a.Stdout, shown.Verdict(r, report))
 	}
 	switch {
 	case !r.Kept() && r.Adopted != "":

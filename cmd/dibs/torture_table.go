@@ -29,13 +29,13 @@ func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
 			err = errors.Join(err, remove())
 		}
 	}()
-	c, err := torture.CopyTable(ctx, a.dbURL(), open.Options{Program: a.applicationName}, m, dir)
+	c, err := torture.CopyTable(ctx, a.URL(), open.Options{Program: a.ApplicationName}, m, dir)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if broken {
-			fmt.Fprintf(a.stderr, "kept: the copy: %s\n", c.Text)
+			fmt.Fprintf(a.Stderr, "kept: the copy: %s\n", c.Text)
 		}
 		err = errors.Join(err, c.Close(context.WithoutCancel(ctx), broken))
 	}()
@@ -43,7 +43,7 @@ func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
 	shown := a.newTortureScreen(o, at)
 	result, err := a.runTorture(ctx, shown, at, o.history, torture.Config{
 		About: torture.About{
-			Dibs: readVersion().Version, Command: o.command(a.dbURL()) + " --table " + shellWord(a.table), Adopted: m.Table,
+			Dibs: readVersion().Version, Command: o.command(a.URL()) + " --table " + shellWord(a.table), Adopted: m.Table,
 			Workers: o.workers, Seed: o.seed, Duration: o.duration,
 		},
 		DB: torture.OnTable(c.Table), Dir: dir, Adopted: &c.Adopted,

@@ -68,8 +68,7 @@ func Texts(j *dibs.RawJob) []string {
 	return []string{fmt.Sprintf("job %d: %s; a worker ends it as dead", j.ID, j.Fault)}
 }
 
-// quoted encodes a text as a JSON string. Unlike json.Marshal it does not escape characters
-// that mean something in HTML.
+// quoted encodes a text as a JSON string. It leaves <, > and & as they are, which json.Marshal escapes for HTML.
 func quoted(raw []byte) json.RawMessage {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

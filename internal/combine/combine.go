@@ -15,8 +15,8 @@ import (
 // Calls merges calls with a request Q and an answer A. Its functions may be called from
 // many goroutines at once.
 type Calls[Q, A any] struct {
-	// Do makes the calls of a batch together. It answers each call once, by its place in the batch, or
-	// with ErrApart if Alone is to make the call. The context ends when no caller waits any more.
+	// Do makes the calls of a batch together. It answers each call once, by its place in the batch. The answer
+	// ErrApart has Alone make that call. The context ends when no caller waits any more.
 	Do func(ctx context.Context, batch []Q, answer func(i int, a A, err error))
 	// Alone makes one call by itself. If it is nil, Do makes batches of one, too.
 	Alone func(ctx context.Context, q Q) (A, error)

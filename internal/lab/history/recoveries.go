@@ -41,7 +41,7 @@ func Recoveries(e Evidence) (all, unhindered []time.Duration) {
 
 type recoveries struct {
 	*judge
-	starts map[string][]start // by queue
+	starts map[string][]start // the starts of each queue
 	all    []int64            // microseconds from the end of a lease to the next claim
 	free   []recovery         // those that nothing but perhaps a better job held up
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// everyTick is promise 10 of docs/guarantees.md. [Judge] leaves it out, since no call enqueues the jobs
-// of schedules.
+// everyTick is promise 10 of docs/guarantees.md. [Judge] leaves it out, since schedules enqueue their jobs
+// without a call.
 const everyTick = "Each tick of a schedule makes exactly one job."
 
 // Ticks judges promise 10: the jobs of each schedule must be for consecutive ticks, from its first to its
@@ -48,9 +48,8 @@ func Ticks(schedules []dibs.Schedule, jobs []*dibs.RawJob, interval time.Duratio
 	return v
 }
 
-// Periods judges unique keys for a period, as a part of promise 9: in the order of their creation, no job
-// of a key may come in the period of the one before. The kind of each job is its key, since a key is
-// shown only while a job holds it.
+// Periods judges unique keys for a period, as a part of promise 9: two jobs with the same key must be enqueued
+// at least a period apart. The kind of each job is its key here, since a key is shown only while a job holds it.
 func Periods(jobs []*dibs.RawJob, period time.Duration) Verdict {
 	v := Verdict{Number: 9, Promise: promises[9], Checked: len(jobs)}
 	jobs = slices.SortedFunc(slices.Values(jobs), func(a, b *dibs.RawJob) int {

@@ -174,8 +174,8 @@ func administer(server, statement string) error {
 	return err
 }
 
-// M runs tests, and then closes the connections that administer keeps. On a slow machine such a connection has a goroutine
-// that reads in the background, which a search for goroutines left behind would find.
+// M runs tests, and then closes the connections that administer keeps. On a slow machine such a connection reads on a
+// goroutine in the background. A search for goroutines left behind would find it.
 type M struct{ *testing.M }
 
 func (m M) Run() int {

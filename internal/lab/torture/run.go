@@ -61,7 +61,7 @@ const (
 // plan is what a run consists of beside its processes.
 type plan struct {
 	producers int
-	begin     []step        // before the processes start
+	begin     []step        // what is done before the processes start
 	faults    []fault       // what happens while they work
 	every     time.Duration // how often the progress is shown
 	// follow completes the progress, and reports whether the faults may end before their time; it may be nil.
