@@ -87,17 +87,17 @@ func ExampleAdmin_Requeue() {
 }
 
 // Settings are stored in the database. Every process follows a change at its next call.
-func ExampleAdmin_SetQueue() {
+func ExampleAdmin_ChangeQueue() {
 	ctx := context.Background()
 	store, end := temporary(ctx)
 	defer end()
 
-	q, err := store.SetQueue(ctx, "emails", dibs.QueueChange{
+	q, err := store.ChangeQueue(ctx, "emails", dibs.QueueChange{
 		Concurrency:   new(20), // over all workers
 		MaxAttempts:   new(5),
 		Backoff:       &dibs.Backoff{Base: 10 * time.Second, Factor: 3, Max: time.Hour, Jitter: 0.1},
 		KeepCompleted: new(time.Hour),
-	})
+	}.Apply)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -15,15 +15,15 @@ func ExampleRate() {
 	store, end := temporary(ctx)
 	defer end()
 
-	_, err := store.SetQueue(ctx, "emails", dibs.QueueChange{Rate: &dibs.Rate{N: 100, Per: time.Minute, Burst: 10}})
+	_, err := store.ChangeQueue(ctx, "emails", dibs.QueueChange{Rate: &dibs.Rate{N: 100, Per: time.Minute, Burst: 10}}.Apply)
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = store.SetQueue(ctx, "calls", dibs.QueueChange{GroupRate: &dibs.Rate{N: 5, Per: time.Second}})
+	_, err = store.ChangeQueue(ctx, "calls", dibs.QueueChange{GroupRate: &dibs.Rate{N: 5, Per: time.Second}}.Apply)
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = store.SetGroup(ctx, "calls", "customer-7", dibs.GroupChange{Rate: &dibs.Rate{N: 20, Per: time.Second}})
+	err = store.ChangeGroup(ctx, "calls", "customer-7", dibs.GroupChange{Rate: &dibs.Rate{N: 20, Per: time.Second}}.Apply)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -84,6 +84,9 @@ var misused = map[string]string{
 	"sqlite.Store.DB":    "TestTransactionsThatAreNotTheStoresAreRefused",
 	"sqlite.Store.Locks": "TestStore",
 
+	"dibs.QueueChange.Apply": "TestChangesOfNothingAreRefused",
+	"dibs.GroupChange.Apply": "TestChangesOfNothingAreRefused",
+
 	"postgres.Open":               "TestFunctionsRefuseBadArguments",
 	"postgres.New":                "TestFunctionsRefuseBadArguments",
 	"postgres.Migrate":            "TestFunctionsRefuseBadArguments",

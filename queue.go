@@ -2,6 +2,7 @@ package dibs
 
 import (
 	"math"
+	"reflect"
 	"time"
 )
 
@@ -66,7 +67,7 @@ type Queue struct {
 	PayloadLimit int `json:"payload_limit"` // bytes, default MaxPayload
 }
 
-// DefaultSettings are the settings of a queue that SetQueue has not changed.
+// DefaultSettings are the settings of a queue that nobody has changed.
 func DefaultSettings(name string) Queue {
 	return Queue{
 		Name:          name,
@@ -82,7 +83,9 @@ func DefaultSettings(name string) Queue {
 	}
 }
 
-// QueueChange changes the settings it names; nil fields stay as they are.
+// QueueChange changes the settings it names; nil fields stay as they are. Its Apply is a function for ChangeQueue:
+//
+//	store.ChangeQueue(ctx, "emails", dibs.QueueChange{Concurrency: new(5)}.Apply)
 type QueueChange struct {
 	Paused        *bool
 	Concurrency   *int
@@ -99,6 +102,25 @@ type QueueChange struct {
 	KeepDead      *time.Duration
 	KeepCancelled *time.Duration
 	PayloadLimit  *int
+}
+
+// Apply changes the settings that c names. It only fails if q is nil.
+func (c QueueChange) Apply(q *Queue) error {
+	if q == nil {
+		return &InvalidError{"queue", "is nil"}
+	}
+	apply(c, q)
+	return nil
+}
+
+// apply sets each field that a change names, whose fields are pointers to those of the settings.
+func apply(change, settings any) {
+	from, to := reflect.ValueOf(change), reflect.ValueOf(settings).Elem()
+	for i := range from.NumField() {
+		if v := from.Field(i); !v.IsNil() {
+			to.FieldByName(from.Type().Field(i).Name).Set(v.Elem())
+		}
+	}
 }
 
 // QueueStats counts one queue. Counters are kept in the same transactions as the

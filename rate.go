@@ -36,8 +36,17 @@ type Backlog struct {
 // MaxBacklogs is how many groups Admin.Backlogs lists at most.
 const MaxBacklogs = 500
 
-// GroupChange changes the settings it names; nil fields stay as they are.
+// GroupChange changes the settings it names; nil fields stay as they are. Its Apply is a function for ChangeGroup.
 type GroupChange struct {
 	Limit *int  // 0: the queue's GroupLimit again
 	Rate  *Rate // the zero Rate: the queue's GroupRate again, or no limit if that is zero too
+}
+
+// Apply changes the settings that c names. It only fails if g is nil.
+func (c GroupChange) Apply(g *Group) error {
+	if g == nil {
+		return &InvalidError{"group", "is nil"}
+	}
+	apply(c, g)
+	return nil
 }

@@ -92,13 +92,14 @@ type Tx interface {
 	// twice.
 	Finish(ctx context.Context, outcomes []Outcome) error
 
-	// SetGroup is Admin.SetGroup in the transaction: as for a customer who is stored in it, and
+	// ChangeGroup is Admin.ChangeGroup in the transaction: as for a customer who is stored in it, and
 	// has jobs in a group. A queue that does not exist yet is made at once, also if the
-	// transaction is rolled back.
+	// transaction is rolled back. If two open transactions change one group, what the later commit
+	// says holds.
 	//
 	// Until a transaction that sets a Rate ends, jobs of the queue's groups that have no place
 	// yet wait: make the call late, and commit soon. On PostgreSQL the transaction must be READ COMMITTED.
-	SetGroup(ctx context.Context, queue, group string, c GroupChange) error
+	ChangeGroup(ctx context.Context, queue, group string, f func(*Group) error) error
 
 	// Wake tells waiting workers that the queues may have new work into which this Tx has
 	// enqueued, or whose groups it has changed. Call it after the commit; InTx does so by itself.
@@ -207,12 +208,9 @@ type Admin interface {
 
 	// Queues lists queues by name with their settings: all, or those of the names that there are.
 	Queues(ctx context.Context, names ...string) ([]Queue, error)
-	// SetQueue changes the named settings and returns the result. A queue that does
-	// not exist yet is made.
-	SetQueue(ctx context.Context, name string, c QueueChange) (Queue, error)
 	// ChangeQueue has f change a queue's settings, and stores and returns the result. If they
 	// change meanwhile, f is called again with what they are then. An error of f is returned as it
-	// is, and nothing is changed. A queue that does not exist yet is made.
+	// is, and nothing is changed. A queue that does not exist yet is made. QueueChange.Apply is an f.
 	ChangeQueue(ctx context.Context, name string, f func(*Queue) error) (Queue, error)
 	// DeleteQueue deletes a queue with its settings and those of its groups. While a job of it has not
 	// ended, a schedule enqueues into it, a worker of the register serves it, or it keeps ended jobs or
@@ -220,9 +218,7 @@ type Admin interface {
 	// jobs and the periods are deleted first. A job that is enqueued at the same moment, or later, makes
 	// the queue anew, with default settings. If there is no such queue, the error is ErrUnknownQueue.
 	DeleteQueue(ctx context.Context, name string, ended bool) error
-	// SetGroup changes the named settings of one group. A queue that does not exist yet is made.
-	SetGroup(ctx context.Context, queue, group string, c GroupChange) error
-	// ChangeGroup has f change the Limit and Rate of one group, as ChangeQueue does.
+	// ChangeGroup has f change the Limit and Rate of one group, as ChangeQueue does. GroupChange.Apply is an f.
 	ChangeGroup(ctx context.Context, queue, group string, f func(*Group) error) error
 	// Groups lists the groups of a queue that have settings of their own, by name, and up to 1,000
 	// of those that the queue's GroupRate holds up.

@@ -301,3 +301,12 @@ func TestAWorkerOfAnotherQueueThanThatOfItsKindsSaysSo(t *testing.T) {
 		}
 	})
 }
+
+func TestChangesOfNothingAreRefused(t *testing.T) {
+	t.Parallel()
+	for field, err := range map[string]error{"queue": dibs.QueueChange{}.Apply(nil), "group": dibs.GroupChange{}.Apply(nil)} {
+		if invalid := new(dibs.InvalidError); !errors.As(err, &invalid) || invalid.Field != field {
+			t.Errorf("a change of a %s that is nil: %v", field, err)
+		}
+	}
+}

@@ -195,18 +195,19 @@ func (h *harness) Queues(context.Context, ...string) (all []dibs.Queue, err erro
 	return all, nil
 }
 
-// SetQueue changes the settings in the mapping.
-func (h *harness) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	if c.Paused != nil || c.Strict != nil || c.Order != nil || c.KeepCompleted != nil || c.PayloadLimit != nil || c.JobTimeout != nil || c.GroupRate != nil {
-		return dibs.Queue{}, errHarness
-	}
+// ChangeQueue changes the settings in the mapping.
+func (h *harness) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	if _, err := h.store(ctx, name, true); err != nil {
 		return dibs.Queue{}, err
 	}
 	h.Lock()
 	defer h.Unlock()
-	q := h.queues[name]
-	err := checks.Change(&q, c)
+	before := h.queues[name]
+	q, err := checks.Changed(before, f)
+	if q.Paused != before.Paused || q.Strict != before.Strict || q.Order != before.Order || q.KeepCompleted != before.KeepCompleted ||
+		q.PayloadLimit != before.PayloadLimit || q.JobTimeout != before.JobTimeout || q.GroupRate != before.GroupRate {
+		return dibs.Queue{}, errHarness
+	}
 	if err == nil {
 		h.queues[name] = q
 		h.version[name]++
@@ -278,17 +279,9 @@ func (h *harness) Prune(context.Context, string, dibs.State, time.Duration) (int
 	return 0, errHarness
 }
 
-func (h *harness) ChangeQueue(context.Context, string, func(*dibs.Queue) error) (dibs.Queue, error) {
-	return dibs.Queue{}, errHarness
-}
-
 func (h *harness) DeleteQueue(context.Context, string, bool) error { return errHarness }
 
 func (h *harness) ChangeGroup(context.Context, string, string, func(*dibs.Group) error) error {
-	return errHarness
-}
-
-func (h *harness) SetGroup(context.Context, string, string, dibs.GroupChange) error {
 	return errHarness
 }
 

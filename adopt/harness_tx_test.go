@@ -47,7 +47,7 @@ func (i *harnessIn) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enq
 	return i.h.insert(ctx, i.tx, rows)
 }
 
-func (i *harnessIn) SetGroup(context.Context, string, string, dibs.GroupChange) error {
+func (i *harnessIn) ChangeGroup(context.Context, string, string, func(*dibs.Group) error) error {
 	return errHarness
 }
 

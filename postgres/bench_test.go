@@ -58,12 +58,12 @@ func enqueueAll(b *testing.B, s *postgres.Store, n, chunk, groups int) {
 func setRates(b *testing.B, s *postgres.Store, groups int) {
 	ctx, r := context.Background(), &dibs.Rate{N: 1_000_000, Per: time.Second}
 	if groups == 0 {
-		if _, err := s.SetQueue(ctx, "bench", dibs.QueueChange{Rate: r}); err != nil {
+		if _, err := s.ChangeQueue(ctx, "bench", dibs.QueueChange{Rate: r}.Apply); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for i := range groups {
-		if err := s.SetGroup(ctx, "bench", group(i), dibs.GroupChange{Rate: r}); err != nil {
+		if err := s.ChangeGroup(ctx, "bench", group(i), dibs.GroupChange{Rate: r}.Apply); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -71,7 +71,7 @@ func setRates(b *testing.B, s *postgres.Store, groups int) {
 
 // setGroupRate gives the queue a rate for its groups that is never reached.
 func setGroupRate(b *testing.B, s *postgres.Store, _ int) {
-	if _, err := s.SetQueue(context.Background(), "bench", dibs.QueueChange{GroupRate: &dibs.Rate{N: 1_000_000, Per: time.Second}}); err != nil {
+	if _, err := s.ChangeQueue(context.Background(), "bench", dibs.QueueChange{GroupRate: &dibs.Rate{N: 1_000_000, Per: time.Second}}.Apply); err != nil {
 		b.Fatal(err)
 	}
 }

@@ -92,9 +92,9 @@ func TestAFinishBesideAnExtensionIsNotRefused(t *testing.T) {
 func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
 	needs.Race(t)
 	for name, lower := range map[string]func(bench) error{
-		"of a group": func(b bench) error { return b.SetGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(1)}) },
+		"of a group": func(b bench) error { return b.ChangeGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(1)}.Apply) },
 		"of all groups": func(b bench) error {
-			_, err := b.SetQueue(b.ctx, "q", dibs.QueueChange{GroupLimit: new(1)})
+			_, err := b.ChangeQueue(b.ctx, "q", dibs.QueueChange{GroupLimit: new(1)}.Apply)
 			return err
 		},
 	} {
@@ -228,7 +228,7 @@ func TestAClaimByAnOldRateChangesNothing(t *testing.T) {
 	b.change(dibs.QueueChange{Rate: &dibs.Rate{N: 1000, Per: time.Second}})
 	b.add(make([]string, 40)...)
 	b.take(1, 0) // the store now knows the old rate
-	_, err = other.SetQueue(b.ctx, "q", dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: 24 * time.Hour, Burst: 13}})
+	_, err = other.ChangeQueue(b.ctx, "q", dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: 24 * time.Hour, Burst: 13}}.Apply)
 	b.must(err)
 	jobs, err := other.Claim(b.ctx, request(40))
 	b.must(err)

@@ -110,15 +110,15 @@ func TestARateOfAGroupHoldsThoughItsQueueWasDeletedElsewhere(t *testing.T) {
 	defer other.Close()
 	rate := dibs.GroupChange{Limit: new(10), Rate: &dibs.Rate{N: 1, Per: time.Hour}}
 	for name, set := range map[string]func(queue string) error{
-		"set": func(queue string) error { return s.SetGroup(t.Context(), queue, "g", rate) },
+		"set": func(queue string) error { return s.ChangeGroup(t.Context(), queue, "g", rate.Apply) },
 		"change": func(queue string) error {
 			return s.ChangeGroup(t.Context(), queue, "g", func(g *dibs.Group) error { g.Limit, g.Rate = 10, *rate.Rate; return nil })
 		},
 		"transaction": func(queue string) error {
-			return s.InTx(t.Context(), func(tx dibs.Tx) error { return tx.SetGroup(t.Context(), queue, "g", rate) })
+			return s.InTx(t.Context(), func(tx dibs.Tx) error { return tx.ChangeGroup(t.Context(), queue, "g", rate.Apply) })
 		},
 	} {
-		if _, err := s.SetQueue(t.Context(), name, dibs.QueueChange{}); err != nil {
+		if _, err := s.ChangeQueue(t.Context(), name, dibs.QueueChange{}.Apply); err != nil {
 			t.Fatal(err)
 		}
 		if err := other.DeleteQueue(t.Context(), name, false); err != nil {

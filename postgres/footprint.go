@@ -263,7 +263,7 @@ func (l lockProbe) others(ctx context.Context) ([]footprint.Other, error) {
 		{"stats", func(s *Store) (string, error) { return noted(s.Stats(ctx)) }},
 		{"list", func(s *Store) (string, error) { return noted(s.List(ctx, dibs.Filter{Queue: l.q.Name})) }},
 		{"a change of settings", func(s *Store) (string, error) {
-			return noted(s.SetQueue(ctx, l.q.Name, dibs.QueueChange{Paused: &l.q.Paused}))
+			return noted(s.ChangeQueue(ctx, l.q.Name, dibs.QueueChange{Paused: &l.q.Paused}.Apply))
 		}},
 	}
 	var all []footprint.Other

@@ -85,7 +85,7 @@ func prepare(t *testing.T, s *Store) (running []*dibs.RawJob) {
 		must(err)
 	}
 	limit := 150
-	_, err := s.SetQueue(ctx, "l", dibs.QueueChange{Concurrency: &limit})
+	_, err := s.ChangeQueue(ctx, "l", dibs.QueueChange{Concurrency: &limit}.Apply)
 	must(err)
 	must(s.countRunning(ctx, mustQueue(t, s, "l")))
 	must(s.admit(ctx, "g"))

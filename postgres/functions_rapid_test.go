@@ -107,7 +107,7 @@ func TestTheFunctionsRefuseInTheSameWords(t *testing.T) {
 	bySelf, byFunctions, _ := twins(t)
 	ctx := t.Context()
 	for _, s := range []*postgres.Store{bySelf, byFunctions.Store} {
-		if _, err := s.SetQueue(ctx, "b", dibs.QueueChange{PayloadLimit: new(1000)}); err != nil {
+		if _, err := s.ChangeQueue(ctx, "b", dibs.QueueChange{PayloadLimit: new(1000)}.Apply); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -218,7 +218,7 @@ func (s functionsStore) beginAnew(t *rapid.T) {
 		}
 	}
 	s.ForgetQueues()
-	if _, err := s.SetQueue(t.Context(), "strict", dibs.QueueChange{Strict: new(true), MaxAttempts: new(7), PayloadLimit: new(100_000)}); err != nil {
+	if _, err := s.ChangeQueue(t.Context(), "strict", dibs.QueueChange{Strict: new(true), MaxAttempts: new(7), PayloadLimit: new(100_000)}.Apply); err != nil {
 		t.Fatal(err)
 	}
 }

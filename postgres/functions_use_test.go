@@ -109,7 +109,7 @@ func TestAnOpenTransactionThatEnqueuedHoldsNobodyUp(t *testing.T) {
 	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k", Group: "g"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.SetQueue(t.Context(), "q", dibs.QueueChange{GroupLimit: new(100)}); err != nil {
+	if _, err := s.ChangeQueue(t.Context(), "q", dibs.QueueChange{GroupLimit: new(100)}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 100, Lease: time.Hour})
@@ -210,7 +210,7 @@ func consistent(t *testing.T, s *postgres.Store) {
 func TestARoleWithOnlyExecuteEnqueues(t *testing.T) {
 	t.Parallel()
 	s, address := migrated(t, postgres.Options{})
-	if _, err := s.SetQueue(t.Context(), "q", dibs.QueueChange{PayloadLimit: new(100_000)}); err != nil {
+	if _, err := s.ChangeQueue(t.Context(), "q", dibs.QueueChange{PayloadLimit: new(100_000)}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	_, _, _, functions := rolesInDocs(t)
@@ -348,7 +348,7 @@ func TestTheFunctionsWakeWhoWaits(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	other := b.openAnother()
 	for _, queue := range []string{"q", "many"} {
-		if _, err := b.SetQueue(b.ctx, queue, dibs.QueueChange{GroupLimit: new(2)}); err != nil {
+		if _, err := b.ChangeQueue(b.ctx, queue, dibs.QueueChange{GroupLimit: new(2)}.Apply); err != nil {
 			t.Fatal(err)
 		}
 		wake, stop := b.Wakeups(queue)

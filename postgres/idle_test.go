@@ -23,7 +23,7 @@ func TestAnIdleWorkersCallIsOneTransaction(t *testing.T) {
 	// Another store enqueues, since this one would send a NOTIFY later.
 	admin := opened(t, s.pool.Config().ConnString())
 	for name, paused := range map[string]bool{"paused": true, "empty": false} {
-		if _, err := admin.SetQueue(t.Context(), name, dibs.QueueChange{Paused: &paused}); err != nil {
+		if _, err := admin.ChangeQueue(t.Context(), name, dibs.QueueChange{Paused: &paused}.Apply); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestAnIdleWorkersLookAtManyQueuesIsOneTransaction(t *testing.T) {
 	s, sent := tracedStore(t)
 	admin := opened(t, s.pool.Config().ConnString())
 	queues := []string{"missing", "paused", "grouped"}
-	if _, err := admin.SetQueue(t.Context(), "paused", dibs.QueueChange{Paused: new(true)}); err != nil {
+	if _, err := admin.ChangeQueue(t.Context(), "paused", dibs.QueueChange{Paused: new(true)}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	jobs := []dibs.NewJob{{Queue: "grouped", Kind: "k", Group: "g", Delay: time.Hour}}

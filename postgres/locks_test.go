@@ -91,7 +91,7 @@ func (b bench) take(n int, lease time.Duration) []*dibs.RawJob {
 
 func (b bench) change(c dibs.QueueChange) {
 	b.Helper()
-	_, err := b.SetQueue(b.ctx, "q", c)
+	_, err := b.ChangeQueue(b.ctx, "q", c.Apply)
 	b.must(err)
 }
 
@@ -129,7 +129,7 @@ func TestAnEnqueueDoesNotWaitForAClaimInATransaction(t *testing.T) {
 	if _, err := inside.Enqueue(ctx, first); err != nil {
 		t.Errorf("inside: %v", err)
 	}
-	if _, err := b.SetQueue(ctx, "q", dibs.QueueChange{Paused: new(true)}); err != nil {
+	if _, err := b.ChangeQueue(ctx, "q", dibs.QueueChange{Paused: new(true)}.Apply); err != nil {
 		t.Errorf("pausing: %v", err)
 	}
 	b.must(tx.Commit(b.ctx))

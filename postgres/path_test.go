@@ -213,7 +213,7 @@ func (v *everyVerb) operate() {
 	v.must(err)
 	m := &marks{eager: true}
 	v.must(s.moveMarks(ctx, row, nil, m))
-	_, err = s.SetQueue(ctx, q, dibs.QueueChange{Concurrency: new(100)}) // a new limit while jobs run
+	_, err = s.ChangeQueue(ctx, q, dibs.QueueChange{Concurrency: new(100)}.Apply) // a new limit while jobs run
 	v.must(err)
 	_, err = s.Claim(ctx, dibs.ClaimRequest{Queue: q, Worker: "w", N: 1})
 	v.must(err)

@@ -315,7 +315,7 @@ func TestItWorksBehindATransactionPooler(t *testing.T) {
 		t.Error("nobody was woken in the same process")
 	}
 	limit := 2
-	if _, err := s.SetQueue(t.Context(), "default", dibs.QueueChange{Concurrency: &limit}); err != nil {
+	if _, err := s.ChangeQueue(t.Context(), "default", dibs.QueueChange{Concurrency: &limit}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	race(t, s, 200)

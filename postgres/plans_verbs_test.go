@@ -139,10 +139,10 @@ func (e *explaining) change() {
 	for queue, c := range map[string]dibs.QueueChange{
 		"l": {Concurrency: &limit}, "lifo": {Order: &lifo}, "g": {Strict: &strict, GroupLimit: &places},
 	} {
-		_, err := e.store.SetQueue(e.Context(), queue, c)
+		_, err := e.store.ChangeQueue(e.Context(), queue, c.Apply)
 		e.must(err)
 	}
-	e.must(e.store.SetGroup(e.Context(), "g", e.group(), dibs.GroupChange{Limit: new(2)}))
+	e.must(e.store.ChangeGroup(e.Context(), "g", e.group(), dibs.GroupChange{Limit: new(2)}.Apply))
 }
 
 func (e *explaining) claim(queue, worker string, kinds ...string) []*dibs.RawJob {
@@ -184,10 +184,10 @@ func (e *explaining) rated() {
 	e.Helper()
 	ctx, s, fast := e.Context(), e.store, &dibs.Rate{N: 1_000_000, Per: time.Second, Burst: 100_000}
 	for n := range 2 {
-		_, err := s.SetQueue(ctx, "r", dibs.QueueChange{Rate: fast, GroupRate: &dibs.Rate{N: 1000 + n, Per: time.Second, Burst: 100}})
+		_, err := s.ChangeQueue(ctx, "r", dibs.QueueChange{Rate: fast, GroupRate: &dibs.Rate{N: 1000 + n, Per: time.Second, Burst: 100}}.Apply)
 		e.must(err)
 	}
-	e.must(s.SetGroup(ctx, "r", e.group(), dibs.GroupChange{Limit: new(2), Rate: fast}))
+	e.must(s.ChangeGroup(ctx, "r", e.group(), dibs.GroupChange{Limit: new(2), Rate: fast}.Apply))
 	for range 2 {
 		_, _, err := s.enqueue(ctx, append(jobsOf("r", e.group(), 3), jobsOf("r", e.group()+"-other", 3)...), s.db)
 		e.must(err)

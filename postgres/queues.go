@@ -175,23 +175,15 @@ func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, erro
 	return list, nil
 }
 
-// SetQueue implements dibs.Admin. Two changes at the same time are both made.
-func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	return s.changeQueue(ctx, "set queue", name, checks.Changer(c))
-}
-
-// ChangeQueue implements dibs.Admin.
+// ChangeQueue implements dibs.Admin. Two changes at the same time are both made.
 func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
-	return s.changeQueue(ctx, "change queue", name, f)
-}
-
-func (s *Store) changeQueue(ctx context.Context, op, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
+	const op = "change queue"
 	if err := s.ready(ctx, op); err != nil {
 		return dibs.Queue{}, err
 	}
 	var old queueRow
 	var exists bool
-	q, err := settings.ChangeQueue(op, name, f, func() (_ dibs.Queue, err error) {
+	q, err := settings.ChangeQueue(name, f, func() (_ dibs.Queue, err error) {
 		if old, exists, err = s.queue(ctx, name); !exists {
 			return dibs.DefaultSettings(name), err
 		}

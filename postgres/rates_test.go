@@ -14,9 +14,9 @@ import (
 func TestGroupsLeaveNoRowOnceTheirQueuesRateIsSavedUp(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	rate := &dibs.Rate{N: 1, Per: time.Hour}
-	_, err := b.SetQueue(b.ctx, "q", dibs.QueueChange{GroupRate: rate, GroupLimit: new(5)})
+	_, err := b.ChangeQueue(b.ctx, "q", dibs.QueueChange{GroupRate: rate, GroupLimit: new(5)}.Apply)
 	b.must(err)
-	b.must(b.SetGroup(b.ctx, "q", "own", dibs.GroupChange{Rate: rate}))
+	b.must(b.ChangeGroup(b.ctx, "q", "own", dibs.GroupChange{Rate: rate}.Apply))
 	enqueue := func(group string) {
 		_, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k", Group: group}})
 		b.must(err)
@@ -65,7 +65,7 @@ func TestGroupsLeaveNoRowOnceTheirQueuesRateIsSavedUp(t *testing.T) {
 	if n := len(claim(b.openAnother(), 5)); n > 1 {
 		t.Fatalf("%d jobs started, want one at most", n)
 	}
-	_, err = b.SetQueue(b.ctx, "q", dibs.QueueChange{GroupRate: &dibs.Rate{}})
+	_, err = b.ChangeQueue(b.ctx, "q", dibs.QueueChange{GroupRate: &dibs.Rate{}}.Apply)
 	b.must(err)
 	if got := rows(); fmt.Sprint(got) != "[own]" {
 		t.Fatalf("without a rate of the queue, there are rows of %q", got)
@@ -91,7 +91,7 @@ func TestATransactionThatSetsAGroupHoldsUpNoCall(t *testing.T) {
 	b.must(err)
 	claim("[first]")
 	b.must(b.InTx(b.ctx, func(tx dibs.Tx) error {
-		if err := tx.SetGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 9, Per: time.Second}}); err != nil {
+		if err := tx.ChangeGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 9, Per: time.Second}}.Apply); err != nil {
 			return err
 		}
 		_, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "grouped", Group: "other"}, {Queue: "q", Kind: "free"}})
@@ -101,7 +101,7 @@ func TestATransactionThatSetsAGroupHoldsUpNoCall(t *testing.T) {
 	}))
 	claim("[grouped]")
 	b.must(b.InTx(b.ctx, func(tx dibs.Tx) error {
-		if err := tx.SetGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(3)}); err != nil {
+		if err := tx.ChangeGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(3)}.Apply); err != nil {
 			return err
 		}
 		_, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "grouped", Group: "third"}})

@@ -88,9 +88,9 @@ func TestRolesAsDocumented(t *testing.T) {
 	execute(t, connect(t, urlForRole(t, shop, "dibs_read")), "select dibs.enqueue('shop')")
 	work := opened(t, urlForRole(t, shop, "dibs_work"), postgres.Options{})
 	lifecycle(t, work)
-	_, err = work.SetQueue(ctx, "q", dibs.QueueChange{Strict: new(true)})
+	_, err = work.ChangeQueue(ctx, "q", dibs.QueueChange{Strict: new(true)}.Apply)
 	must(err)
-	must(work.SetGroup(ctx, "q", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 9, Per: time.Second}}))
+	must(work.ChangeGroup(ctx, "q", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 9, Per: time.Second}}.Apply))
 	_, err = work.Prune(ctx, "", "", 0)
 	must(err)
 

@@ -82,7 +82,7 @@ func underSettings(t *testing.T, s *Store, queue string) error {
 			return err
 		}
 	}
-	if _, err := s.SetQueue(ctx, queue, dibs.QueueChange{Backoff: &dibs.Backoff{Base: 1e9, Max: 3600e9, Factor: 1.1, Jitter: 0.3}}); err != nil {
+	if _, err := s.ChangeQueue(ctx, queue, dibs.QueueChange{Backoff: &dibs.Backoff{Base: 1e9, Max: 3600e9, Factor: 1.1, Jitter: 0.3}}.Apply); err != nil {
 		return err
 	}
 	if q, _, err := s.queue(ctx, queue); err != nil || q.Backoff.Factor != 1.1 || q.Backoff.Jitter != 0.3 {

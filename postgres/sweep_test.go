@@ -11,7 +11,7 @@ import (
 // goes on at once.
 func TestRetentionGoesOnInTheNextSweep(t *testing.T) {
 	s := footprintStore(t)
-	if _, err := s.SetQueue(t.Context(), "m", dibs.QueueChange{}); err != nil {
+	if _, err := s.ChangeQueue(t.Context(), "m", dibs.QueueChange{}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	const most, more = pruneMost, 7
@@ -34,7 +34,7 @@ func TestRetentionOfManyQueuesIsDoneInParts(t *testing.T) {
 	s := footprintStore(t)
 	const queues, each = 30, pruneBatch
 	for i := range queues {
-		if _, err := s.SetQueue(t.Context(), fmt.Sprint("q", i), dibs.QueueChange{}); err != nil {
+		if _, err := s.ChangeQueue(t.Context(), fmt.Sprint("q", i), dibs.QueueChange{}.Apply); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/settings"
 )
 
 // tx is a store inside a caller's transaction.
@@ -166,27 +167,36 @@ func (t *tx) touch(queues ...string) {
 	}
 }
 
-// SetGroup implements dibs.Tx. What locks the queue's row is done in a transaction of its own, since claims
+// ChangeGroup implements dibs.Tx. What locks the queue's row is done in a transaction of its own, since claims
 // of others would wait for it.
-func (t *tx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
-	end, err := t.use(ctx, "set group", checks.Group(queue, group, c))
+func (t *tx) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
+	const op = "change group"
+	end, err := t.use(ctx, op, settings.CanChangeGroup(queue, group, f))
 	if err != nil {
 		return err
 	}
 	defer end()
 	if err := checkIsolation(ctx, fmt.Sprintf("change a group of queue %q", queue), t.conn); err != nil {
-		return wrap("set group", err)
+		return wrap(op, err)
 	}
-	if err := t.s.upkeep.run(ctx, slices.Concat([]step{waitBriefly}, t.s.useGroups(queue, c))...); err != nil {
-		return wrap("set group", err)
+	before, err := t.s.readsOn(func(*Store) conn { return t.conn }).Group(ctx, queue, group)
+	if err != nil {
+		return err
+	}
+	after, err := checks.ChangedGroup(before, f)
+	if err != nil {
+		return err
+	}
+	if err := t.s.upkeep.run(ctx, slices.Concat([]step{waitBriefly}, t.s.useGroups(queue, after))...); err != nil {
+		return wrap(op, err)
 	}
 	// In the caller's transaction again: the queue may have been deleted since. If it was not, this locks nothing.
-	steps := slices.Concat(t.s.useGroups(queue, c), t.s.groupSteps(queue, group, c))
-	if c.Rate != nil { // an admission would wait for the row of the group
+	steps := slices.Concat(t.s.useGroups(queue, after), t.s.groupSteps(queue, before, after))
+	if after.Rate != before.Rate { // an admission would wait for the row of the group
 		steps = slices.Insert(steps, 0, t.s.step("lock_admit", t.s.admitKey(queue)))
 	}
 	if err := t.conn.run(ctx, steps...); err != nil {
-		return wrap("set group", err)
+		return wrap(op, err)
 	}
 	t.touch(queue)
 	return nil

@@ -113,7 +113,7 @@ func TestTheDatabasesDefaultIsolationDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	first, url := migrated(t, postgres.Options{})
 	ctx := t.Context()
-	if _, err := first.SetQueue(ctx, "q", dibs.QueueChange{Concurrency: new(1)}); err != nil {
+	if _, err := first.ChangeQueue(ctx, "q", dibs.QueueChange{Concurrency: new(1)}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	conn := connect(t, url)

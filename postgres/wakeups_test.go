@@ -129,7 +129,7 @@ func TestAClaimThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 			if queue == "grouped" {
 				job.Group = "g"
 			} else {
-				_, err := b.SetQueue(b.ctx, queue, dibs.QueueChange{Concurrency: new(5)})
+				_, err := b.ChangeQueue(b.ctx, queue, dibs.QueueChange{Concurrency: new(5)}.Apply)
 				b.must(err)
 			}
 			_, err := b.Enqueue(b.ctx, []dibs.NewJob{job})

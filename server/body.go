@@ -29,18 +29,28 @@ func readBody(r *http.Request, to any) error {
 	return readObject("body", body, to)
 }
 
-// readChange reads a body that changes something which exists. It refuses null, which would say neither that a
-// field stays nor what it becomes.
-func readChange(r *http.Request, to any) error {
-	body, err := bodyOf(r, "application/json")
-	if err != nil {
-		return err
-	}
-	if err := readObject("body", body, to); err != nil {
-		return err
-	}
-	return noNulls("", body)
+// change is a body that changes settings T which exist. What the body leaves out stays.
+type change[T any] struct {
+	body  json.RawMessage
+	given T // what the body gives, and nothing else
 }
+
+// readChange reads a change. It refuses null, which would say neither that a field stays nor what it becomes.
+func readChange[T any](r *http.Request) (c change[T], err error) {
+	if c.body, err = bodyOf(r, "application/json"); err != nil {
+		return c, err
+	}
+	if err := readObject("body", c.body, new(map[string]json.RawMessage)); err != nil {
+		return c, err
+	}
+	if err := noNulls("", c.body); err != nil {
+		return c, err
+	}
+	return c, c.make(&c.given)
+}
+
+// make changes the settings.
+func (c *change[T]) make(settings *T) error { return readObject("body", c.body, settings) }
 
 // noNulls refuses a JSON object in which a field is null, unless the field may be any JSON.
 func noNulls(path string, object []byte) error {

@@ -99,7 +99,7 @@ func TestSlowReadersLoseTheirConnections(t *testing.T) {
 	t.Parallel()
 	db := onSQLite(t)
 	limit := 40 << 20
-	if _, err := db.SetQueue(t.Context(), "large", dibs.QueueChange{PayloadLimit: &limit}); err != nil {
+	if _, err := db.ChangeQueue(t.Context(), "large", dibs.QueueChange{PayloadLimit: &limit}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Enqueue(t.Context(), []dibs.NewJob{{Queue: "large", Kind: "k", Payload: strings.Repeat("x", limit-100)}}); err != nil {

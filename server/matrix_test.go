@@ -171,7 +171,7 @@ func (g *guarded) furnish(queue string) *strings.Replacer {
 		},
 		func() error {
 			limit := 2
-			return g.db.SetGroup(ctx, queue, "g", dibs.GroupChange{Limit: &limit})
+			return g.db.ChangeGroup(ctx, queue, "g", dibs.GroupChange{Limit: &limit}.Apply)
 		},
 		func() error {
 			return g.db.Register(ctx, dibs.WorkerInfo{ID: workerID(queue), Name: "worker of " + queue, Queues: []string{queue}, Concurrency: 1, State: dibs.WorkerWorking})

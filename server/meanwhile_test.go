@@ -157,10 +157,10 @@ func TestPartsOfSettingsThatAreChangedAtOnceAreKept(t *testing.T) {
 			"form of another setting": form("settings", "concurrency", "7"),
 		} {
 			set := func(backoff dibs.Backoff, rate dibs.Rate) {
-				if _, err := db.SetQueue(t.Context(), "mail", dibs.QueueChange{Backoff: &backoff, Rate: &rate}); err != nil {
+				if _, err := db.ChangeQueue(t.Context(), "mail", dibs.QueueChange{Backoff: &backoff, Rate: &rate}.Apply); err != nil {
 					t.Fatal(err)
 				}
-				if err := db.SetGroup(t.Context(), "mail", "g", dibs.GroupChange{Rate: &rate}); err != nil {
+				if err := db.ChangeGroup(t.Context(), "mail", "g", dibs.GroupChange{Rate: &rate}.Apply); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -192,10 +192,10 @@ func TestAConfirmedSettingThatAnotherHasChangedIsRefused(t *testing.T) {
 		b := newBrowser(t, serve(t, m))
 		for path, set := range map[string]func(n int) error{
 			"/queues/mail/settings": func(n int) error {
-				_, err := db.SetQueue(t.Context(), "mail", dibs.QueueChange{Concurrency: &n})
+				_, err := db.ChangeQueue(t.Context(), "mail", dibs.QueueChange{Concurrency: &n}.Apply)
 				return err
 			},
-			"/queues/mail/groups": func(n int) error { return db.SetGroup(t.Context(), "mail", "g", dibs.GroupChange{Limit: &n}) },
+			"/queues/mail/groups": func(n int) error { return db.ChangeGroup(t.Context(), "mail", "g", dibs.GroupChange{Limit: &n}.Apply) },
 		} {
 			name, now := "concurrency", func() int { return settingsOf(t, db, "mail").Concurrency }
 			if path == "/queues/mail/groups" {
@@ -238,7 +238,7 @@ func TestAConfirmedSettingThatAnotherHasChangedIsRefused(t *testing.T) {
 // A change that would be ignored is refused, with the name of its field.
 func TestASettingThatWouldBeIgnoredIsRefused(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
-		if _, err := db.SetQueue(t.Context(), "mail", dibs.QueueChange{Strict: new(true)}); err != nil {
+		if _, err := db.ChangeQueue(t.Context(), "mail", dibs.QueueChange{Strict: new(true)}.Apply); err != nil {
 			t.Fatal(err)
 		}
 		root := serve(t, db)
@@ -246,7 +246,7 @@ func TestASettingThatWouldBeIgnoredIsRefused(t *testing.T) {
 			for body, field := range map[string]string{
 				`{"rate":{"n":0,"per":-5,"burst":-9}}`: "rate.n",
 				`{"rate":{"n":0,"per":60}}`:            "rate.n",
-				`{"rate":{"burst":5}}`:                 "rate.n",
+				`{"rate":{"burst":5}}`:                 "rate.burst",
 				`{"rate":{"per":60}}`:                  "rate.n",
 			} {
 				r, err := http.NewRequestWithContext(t.Context(), "PATCH", root+"/v1/queues/mail"+path, strings.NewReader(body))

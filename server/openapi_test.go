@@ -118,7 +118,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"Job": dibs.RawJob{}, "AttemptError": dibs.AttemptError{}, "Progress": dibs.Progress{}, "Lease": leaseToExtend{},
 		"ExtendedLease": extendedLease{}, "Outcome": outcomeToFinish{}, "FinishedJob": finishedJob{}, "Page": dibs.Page{},
 		"Rate": wire.Rate{}, "RateChange": wire.Rate{}, "Backoff": wire.Backoff{}, "BackoffChange": wire.Backoff{},
-		"Queue": wire.Queue{}, "QueueChange": queueChange{}, "Group": wire.Group{}, "Stats": wire.Stats{}, "Worker": dibs.WorkerInfo{},
+		"Queue": wire.Queue{}, "QueueChange": wire.Settings{}, "Group": wire.Group{}, "Stats": wire.Stats{}, "Worker": dibs.WorkerInfo{},
 		"Schedule": wire.Schedule{}, "ScheduleChange": scheduleBody{}, "Problem": Problem{}, "IDs": idsRequest{}, "ChangedIDs": idsAnswer{},
 	} {
 		got, _ := d.fields(d.Components.Schemas[name])
@@ -131,7 +131,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	bodies := map[string]any{
 		"enqueueJobs": struct {
 			Jobs rawList `json:"jobs"`
-		}{}, "extendLeases": extendRequest{}, "finishJobs": finishRequest{}, "editJobs": editRequest{}, "pruneJobs": pruneRequest{}, "changeGroup": groupChange{},
+		}{}, "extendLeases": extendRequest{}, "finishJobs": finishRequest{}, "editJobs": editRequest{}, "pruneJobs": pruneRequest{}, "changeGroup": groupSettings{},
 	}
 	answers := map[string]any{
 		"enqueueJobs": enqueuedBatch{}, "claimJobs": claimAnswer{}, "extendLeases": extendedBatch{}, "finishJobs": finishedBatch{},

@@ -32,7 +32,7 @@ func TestSettingsOfGroupsAreShownAndChanged(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		evil := `<script>alert(1)</script>&"'`
 		two := 2
-		if err := db.SetGroup(t.Context(), "invoices", evil, dibs.GroupChange{Limit: &two}); err != nil {
+		if err := db.ChangeGroup(t.Context(), "invoices", evil, dibs.GroupChange{Limit: &two}.Apply); err != nil {
 			t.Fatal(err)
 		}
 		b := newBrowser(t, serve(t, db))
@@ -70,7 +70,7 @@ func TestSettingsOfGroupsAreShownAndChanged(t *testing.T) {
 func TestAnEmptyQueueCanBeDeletedOnItsPage(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const button = "Delete the queue…"
-		if _, err := db.SetQueue(t.Context(), "a/b", dibs.QueueChange{}); err != nil {
+		if _, err := db.ChangeQueue(t.Context(), "a/b", dibs.QueueChange{}.Apply); err != nil {
 			t.Fatal(err)
 		}
 		enqueue(t, db, dibs.NewJob{Queue: "mail", Kind: "k"})
@@ -105,7 +105,7 @@ func TestGroupsWithBlockedJobsAreShown(t *testing.T) {
 			jobs = append(jobs, dibs.NewJob{Queue: "q", Kind: "k", Group: name}, dibs.NewJob{Queue: "q", Kind: "k", Group: name})
 		}
 		enqueue(t, db, jobs...)
-		if err := db.SetGroup(t.Context(), "q", "b", dibs.GroupChange{Limit: new(2)}); err != nil {
+		if err := db.ChangeGroup(t.Context(), "q", "b", dibs.GroupChange{Limit: new(2)}.Apply); err != nil {
 			t.Fatal(err)
 		}
 		for left := dibs.MaxBacklogs + 3; left > 0; {
@@ -144,7 +144,7 @@ func TestSettingsThatNobodyTouchedStayAsTheyAre(t *testing.T) {
 		}
 		form = append(form, m[1], value, "was-"+m[1], was)
 	}
-	if _, err := db.SetQueue(t.Context(), "mail", dibs.QueueChange{Concurrency: new(5)}); err != nil {
+	if _, err := db.ChangeQueue(t.Context(), "mail", dibs.QueueChange{Concurrency: new(5)}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	_, page := b.send("/queues/mail/settings", form...)

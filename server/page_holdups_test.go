@@ -14,7 +14,7 @@ func TestAJobSaysWhoBlocksIt(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		yes, one := true, 1
 		for name, c := range map[string]dibs.QueueChange{"strict": {Strict: &yes}, "..": {Concurrency: &one}, "paused": {Paused: &yes}} {
-			if _, err := db.SetQueue(t.Context(), name, c); err != nil {
+			if _, err := db.ChangeQueue(t.Context(), name, c.Apply); err != nil {
 				t.Fatal(err)
 			}
 		}

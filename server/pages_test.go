@@ -60,7 +60,7 @@ func TestQueuesAndStatisticsComeInPages(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		want := []string{"a", "b/c", "d", "e", "ä"}
 		for _, name := range want {
-			if _, err := db.SetQueue(t.Context(), name, dibs.QueueChange{}); err != nil {
+			if _, err := db.ChangeQueue(t.Context(), name, dibs.QueueChange{}.Apply); err != nil {
 				t.Fatal(err)
 			}
 		}

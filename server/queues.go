@@ -1,16 +1,12 @@
 package server
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -94,25 +90,6 @@ func (s *Server) getQueue(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, wire.QueueOf(q))
 }
 
-// queueChange is a dibs.QueueChange as a request sends it.
-type queueChange struct {
-	Paused        *bool           `json:"paused"`
-	Concurrency   *int            `json:"concurrency"`
-	Rate          json.RawMessage `json:"rate"` // some fields of a wire.Rate
-	GroupLimit    *int            `json:"group_limit"`
-	GroupRate     json.RawMessage `json:"group_rate"` // some fields of a wire.Rate
-	Strict        *bool           `json:"strict"`
-	Order         *dibs.Order     `json:"order"`
-	Lease         *wire.Seconds   `json:"lease"`
-	JobTimeout    *wire.Seconds   `json:"job_timeout"`
-	MaxAttempts   *int            `json:"max_attempts"`
-	Backoff       json.RawMessage `json:"backoff"` // some fields of a wire.Backoff
-	KeepCompleted *wire.Seconds   `json:"keep_completed"`
-	KeepDead      *wire.Seconds   `json:"keep_dead"`
-	KeepCancelled *wire.Seconds   `json:"keep_cancelled"`
-	PayloadLimit  *int            `json:"payload_limit"`
-}
-
 // changeQueue changes the settings that the body names, and shows all settings. It makes a
 // queue that does not exist only if the request says so: otherwise a misspelt name would make a
 // queue that no worker serves.
@@ -121,8 +98,8 @@ func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var b queueChange
-	if err := readChange(r, &b); err != nil {
+	c, err := readChange[wire.Settings](r)
+	if err != nil {
 		return err
 	}
 	old, err := s.queueOf(r)
@@ -137,18 +114,18 @@ func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	c := dibs.QueueChange{
-		Paused: b.Paused, Concurrency: b.Concurrency, GroupLimit: b.GroupLimit, Strict: b.Strict, Order: b.Order,
-		Lease: (*time.Duration)(b.Lease), JobTimeout: (*time.Duration)(b.JobTimeout), MaxAttempts: b.MaxAttempts, PayloadLimit: b.PayloadLimit,
-		KeepCompleted: (*time.Duration)(b.KeepCompleted), KeepDead: (*time.Duration)(b.KeepDead), KeepCancelled: (*time.Duration)(b.KeepCancelled),
-	}
 	q, err := s.db.ChangeQueue(r.Context(), old.Name, func(q *dibs.Queue) error {
-		return cmp.Or(changeRate("rate", b.Rate, &q.Rate), changeRate("group_rate", b.GroupRate, &q.GroupRate), changeBackoff(b.Backoff, &q.Backoff), checks.Changer(c)(q))
+		now := wire.QueueOf(*q)
+		err := c.make(&now.Settings)
+		now.Rate.OrNone(c.given.Rate)
+		now.GroupRate.OrNone(c.given.GroupRate)
+		*q = now.Queue()
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.noted(r, "change", 1, withFields(queueNoted(q.Name), b))
+	s.noted(r, "change", 1, withFields(queueNoted(q.Name), c.body))
 	return reply(w, http.StatusOK, wire.QueueOf(q))
 }
 
@@ -174,39 +151,6 @@ func (s *Server) deleteQueue(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// changeRate changes the parts of a rate that the request names; the others stay. If n is 0,
-// the whole rate is removed.
-func changeRate(field string, raw json.RawMessage, rate *dibs.Rate) error {
-	if raw == nil {
-		return nil
-	}
-	n := wire.RateOf(*rate)
-	if err := readObject(field, raw, &n); err != nil {
-		return err
-	}
-	if n.N == 0 {
-		n = wire.Rate{}
-		if err := readObject(field, raw, &n); err != nil { // read again without the old parts, so that a part beside n = 0 is refused
-			return err
-		}
-	}
-	*rate = dibs.Rate{N: n.N, Per: time.Duration(n.Per), Burst: n.Burst}
-	return nil
-}
-
-// changeBackoff changes the parts of a backoff that the request names; the others stay.
-func changeBackoff(raw json.RawMessage, backoff *dibs.Backoff) error {
-	if raw == nil {
-		return nil
-	}
-	n := wire.QueueOf(dibs.Queue{Backoff: *backoff}).Backoff
-	if err := readObject("backoff", raw, &n); err != nil {
-		return err
-	}
-	*backoff = dibs.Backoff{Base: time.Duration(n.Base), Factor: n.Factor, Max: time.Duration(n.Max), Jitter: n.Jitter}
-	return nil
-}
-
 type groupsAnswer struct {
 	Groups []wire.Group `json:"groups"`
 }
@@ -228,16 +172,16 @@ func (s *Server) listGroups(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, groupsAnswer{wire.GroupsOf(groups)})
 }
 
-// groupChange is a dibs.GroupChange as a request sends it.
-type groupChange struct {
-	Limit *int            `json:"limit"`
-	Rate  json.RawMessage `json:"rate"` // some fields of a wire.Rate
+// groupSettings are what can be changed of a group.
+type groupSettings struct {
+	Limit int       `json:"limit"`
+	Rate  wire.Rate `json:"rate"`
 }
 
 // changeGroup changes the settings of one group that the body names, and shows all settings.
 func (s *Server) changeGroup(w http.ResponseWriter, r *http.Request) error {
-	var b groupChange
-	if err := readChange(r, &b); err != nil {
+	c, err := readChange[groupSettings](r)
+	if err != nil {
 		return err
 	}
 	q, err := s.queueOf(r)
@@ -246,15 +190,16 @@ func (s *Server) changeGroup(w http.ResponseWriter, r *http.Request) error {
 	}
 	queue, name := q.Name, r.PathValue("group")
 	err = s.db.ChangeGroup(r.Context(), queue, name, func(g *dibs.Group) error {
-		if b.Limit != nil {
-			g.Limit = *b.Limit
-		}
-		return changeRate("rate", b.Rate, &g.Rate)
+		now := groupSettings{g.Limit, wire.RateOf(g.Rate)}
+		err := c.make(&now)
+		now.Rate.OrNone(c.given.Rate)
+		g.Limit, g.Rate = now.Limit, now.Rate.Rate()
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.noted(r, "change", 1, withFields("group "+name+" of "+queueNoted(queue), b))
+	s.noted(r, "change", 1, withFields("group "+name+" of "+queueNoted(queue), c.body))
 	now, err := s.group(r, queue, name)
 	if err != nil {
 		return err

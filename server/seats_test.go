@@ -236,7 +236,7 @@ func TestAStreamOfLinesThatTheStoreRefuses(t *testing.T) {
 	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		limit := 10
-		if _, err := db.SetQueue(t.Context(), "small", dibs.QueueChange{PayloadLimit: &limit}); err != nil {
+		if _, err := db.ChangeQueue(t.Context(), "small", dibs.QueueChange{PayloadLimit: &limit}.Apply); err != nil {
 			t.Fatal(err)
 		}
 		d := &offered{Database: db, kinds: map[string]int{}}

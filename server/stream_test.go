@@ -112,7 +112,7 @@ func TestAStreamPassesOverWrongLines(t *testing.T) {
 	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		small := 10
-		if _, err := db.SetQueue(t.Context(), "small", dibs.QueueChange{PayloadLimit: &small}); err != nil {
+		if _, err := db.ChangeQueue(t.Context(), "small", dibs.QueueChange{PayloadLimit: &small}.Apply); err != nil {
 			t.Fatal(err)
 		}
 		s := openStream(t, serve(t, db))

@@ -203,7 +203,7 @@ func exercise(t *testing.T, s *rowstore.Store, pass func(time.Duration) error) {
 		return done
 	}
 	for queue, change := range map[string]dibs.QueueChange{"plain": {}, "limited": {Concurrency: new(20), Rate: &dibs.Rate{N: 100, Per: time.Second, Burst: 100}}, "strict": {Strict: new(true), GroupRate: &dibs.Rate{N: 100, Per: time.Second, Burst: 100}}} {
-		_, err := s.SetQueue(ctx, queue, change)
+		_, err := s.ChangeQueue(ctx, queue, change.Apply)
 		must(err)
 		for i := range 12 {
 			enqueue(dibs.NewJob{Queue: queue, Kind: "k", Group: []string{"", "g", "h"}[i%3], Priority: new(i)},
@@ -250,11 +250,12 @@ func exercise(t *testing.T, s *rowstore.Store, pass func(time.Duration) error) {
 func exerciseQueues(ctx context.Context, s *rowstore.Store) error {
 	_, err := s.Enqueue(ctx, []dibs.NewJob{{Queue: "new 2", Kind: "k", UniqueKey: "2", Delay: time.Hour}, {Queue: "new 1", Kind: "k", UniqueKey: "1"}})
 	for _, change := range []dibs.QueueChange{{Strict: new(true)}, {Strict: new(false)}} {
-		_, unset := s.SetQueue(ctx, "new 1", change)
+		_, unset := s.ChangeQueue(ctx, "new 1", change.Apply)
 		err = cmp.Or(err, unset)
 	}
 	_, unpushed := s.Enqueue(ctx, []dibs.NewJob{{Queue: "new 2", Kind: "k", UniqueKey: "2", Delay: 2 * time.Hour, IfHeld: dibs.HeldPush, DelayLimit: 3 * time.Hour}})
-	err = cmp.Or(err, unpushed, s.SetGroup(ctx, "new 1", "g", dibs.GroupChange{Limit: new(0), Rate: &dibs.Rate{}}))
+	err = cmp.Or(err, unpushed, s.ChangeGroup(ctx, "new 1", "g", dibs.GroupChange{Limit: new(3), Rate: &dibs.Rate{N: 1, Per: time.Second}}.Apply))
+	err = cmp.Or(err, s.ChangeGroup(ctx, "new 1", "g", dibs.GroupChange{Limit: new(0), Rate: &dibs.Rate{}}.Apply))
 	if err != nil {
 		return err
 	}
@@ -264,7 +265,7 @@ func exerciseQueues(ctx context.Context, s *rowstore.Store) error {
 		_, unswept := s.Sweep(ctx)
 		err = cmp.Or(err, failed, unswept)
 	}
-	err = cmp.Or(err, s.SetGroup(ctx, "gone", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 1, Per: time.Second}}))
+	err = cmp.Or(err, s.ChangeGroup(ctx, "gone", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 1, Per: time.Second}}.Apply))
 	_, unrepaired := s.Repair(ctx)
 	return cmp.Or(err, unrepaired, s.DeleteQueue(ctx, "gone", true))
 }

@@ -36,7 +36,7 @@ func (c *contest) sql(text string, args ...any) {
 
 func (c *contest) set(change dibs.QueueChange) {
 	c.Helper()
-	if _, err := c.SetQueue(c.Context(), "q", change); err != nil {
+	if _, err := c.ChangeQueue(c.Context(), "q", change.Apply); err != nil {
 		c.Fatal(err)
 	}
 }

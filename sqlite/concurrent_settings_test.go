@@ -7,7 +7,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
-// limitSet is another transaction's SetQueue of a limit.
+// limitSet is how another transaction sets a limit.
 const limitSet = "update dibs_queue set concurrency = 1, version = version + 1 where name = 'q' and concurrency <> 1"
 
 // limitedBeside makes a call many times on fresh stores. Before each of the call's statements in turn, another
@@ -42,15 +42,6 @@ func limitedBeside(t *testing.T, text string, prepare func(*contest), make func(
 
 func unlimited(c *contest) { c.set(dibs.QueueChange{}) }
 
-// At whatever moment of a SetQueue another one commits, neither is lost.
-func TestSettingsThatAreSetBesideOthersAreKept(t *testing.T) {
-	t.Parallel()
-	limitedBeside(t, limitSet, unlimited, func(_ *contest, rows *rowstore.Store) error {
-		_, err := rows.SetQueue(t.Context(), "q", dibs.QueueChange{Paused: new(true)})
-		return err
-	})
-}
-
 // A ChangeQueue that meets another change calls its function again.
 func TestAChangeOfAQueueThatIsOvertakenIsMadeAgain(t *testing.T) {
 	t.Parallel()
@@ -77,7 +68,7 @@ func TestAnEnqueueKeepsTheSettingsOfAQueueThatAnotherMakes(t *testing.T) {
 	}
 	another := "insert or replace into dibs_queue (name, " + columns + ") select 'q', " + columns + " from dibs_queue where name = 'model'"
 	limitedBeside(t, another, func(c *contest) {
-		if _, err := c.SetQueue(t.Context(), "model", dibs.QueueChange{Concurrency: new(1), Paused: new(true)}); err != nil {
+		if _, err := c.ChangeQueue(t.Context(), "model", dibs.QueueChange{Concurrency: new(1), Paused: new(true)}.Apply); err != nil {
 			t.Fatal(err)
 		}
 	}, func(_ *contest, rows *rowstore.Store) error {
@@ -132,7 +123,7 @@ func TestAChangeOfAGroupThatIsOvertakenIsMadeAgain(t *testing.T) {
 	const another = "update dibs_group_limit set places = 7"
 	for moment, most := 0, 1; moment <= most; moment++ { // 0: just before the change gets its turn; otherwise before a statement
 		c := newContest(t)
-		if err := c.SetGroup(t.Context(), "q", "g", dibs.GroupChange{Limit: new(5)}); err != nil {
+		if err := c.ChangeGroup(t.Context(), "q", "g", dibs.GroupChange{Limit: new(5)}.Apply); err != nil {
 			t.Fatal(err)
 		}
 		c.AddStatement("another", another)

@@ -111,11 +111,6 @@ func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, erro
 	return s.reads().Queues(ctx, names...)
 }
 
-// SetQueue changes the named settings and returns the result.
-func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	return s.common().SetQueue(ctx, name, c)
-}
-
 // ChangeQueue has f change a queue's settings: see dibs.Admin.
 func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	return s.common().ChangeQueue(ctx, name, f)
@@ -127,11 +122,6 @@ func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) { return s
 // DeleteQueue deletes a queue that nothing needs: see dibs.Admin.
 func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error {
 	return s.common().DeleteQueue(ctx, name, ended)
-}
-
-// SetGroup changes the named settings of one group.
-func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
-	return s.common().SetGroup(ctx, queue, group, c)
 }
 
 // ChangeGroup has f change the settings of one group: see dibs.Admin.

@@ -91,7 +91,7 @@ func (s *stage) Reset(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := s.stores[0].SetQueue(ctx, interleave.Queue, dibs.QueueChange{})
+	_, err := s.stores[0].ChangeQueue(ctx, interleave.Queue, dibs.QueueChange{}.Apply)
 	return err
 }
 

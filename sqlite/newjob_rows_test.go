@@ -33,10 +33,10 @@ func TestNewJobMakesTheRowsOfEnqueue(t *testing.T) {
 		limits := dibs.QueueChange{Strict: new(rapid.Bool().Draw(t, "strict")), GroupLimit: new(rapid.IntRange(1, 3).Draw(t, "group limit")), MaxAttempts: new(7)}
 		limit := rapid.IntRange(0, 3).Draw(t, "limit of the group g")
 		for _, db := range both {
-			if _, err := db.SetQueue(t.Context(), "a", limits); err != nil {
+			if _, err := db.ChangeQueue(t.Context(), "a", limits.Apply); err != nil {
 				t.Fatal(err)
 			}
-			if err := db.SetGroup(t.Context(), "a", "g", dibs.GroupChange{Limit: &limit}); err != nil {
+			if err := db.ChangeGroup(t.Context(), "a", "g", dibs.GroupChange{Limit: &limit}.Apply); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -21,9 +21,9 @@ func TestGroupsLeaveNoRowOnceTheirQueuesRateIsSavedUp(t *testing.T) {
 		}
 	}
 	rate := &dibs.Rate{N: 1, Per: time.Hour}
-	_, err := s.SetQueue(ctx, "q", dibs.QueueChange{GroupRate: rate})
+	_, err := s.ChangeQueue(ctx, "q", dibs.QueueChange{GroupRate: rate}.Apply)
 	must(err)
-	must(s.SetGroup(ctx, "q", "own", dibs.GroupChange{Rate: rate}))
+	must(s.ChangeGroup(ctx, "q", "own", dibs.GroupChange{Rate: rate}.Apply))
 	var jobs []dibs.NewJob
 	for _, g := range []string{"g0", "g1", "own", "waits", "waits"} {
 		jobs = append(jobs, dibs.NewJob{Queue: "q", Kind: "k", Group: g})
@@ -57,7 +57,7 @@ func TestGroupsLeaveNoRowOnceTheirQueuesRateIsSavedUp(t *testing.T) {
 	_, err = s.DB().ExecContext(ctx, "update dibs_rate set full_ns = 0, not_before = 0 where group_key <> 'g1'")
 	must(err)
 	rows("after it", "g1", "own", "waits")
-	_, err = s.SetQueue(ctx, "q", dibs.QueueChange{GroupRate: &dibs.Rate{}})
+	_, err = s.ChangeQueue(ctx, "q", dibs.QueueChange{GroupRate: &dibs.Rate{}}.Apply)
 	must(err)
 	rows("without a rate of the queue", "own")
 }
@@ -66,7 +66,7 @@ func TestGroupsLeaveNoRowOnceTheirQueuesRateIsSavedUp(t *testing.T) {
 func TestJobsEnqueuedByTheViewFollowTheirGroupsRate(t *testing.T) {
 	t.Parallel()
 	ctx, s := t.Context(), openStore(t, sqlite.Options{})
-	if _, err := s.SetQueue(ctx, "q", dibs.QueueChange{GroupRate: &dibs.Rate{N: 1, Per: 24 * time.Hour, Burst: 1}, GroupLimit: new(9)}); err != nil {
+	if _, err := s.ChangeQueue(ctx, "q", dibs.QueueChange{GroupRate: &dibs.Rate{N: 1, Per: 24 * time.Hour, Burst: 1}, GroupLimit: new(9)}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	claim := func(want int) {

@@ -72,7 +72,7 @@ func TestACallThatFailsUndoesOnlyItself(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	small := 10
-	if _, err := s.SetQueue(t.Context(), dibs.DefaultQueue, dibs.QueueChange{PayloadLimit: &small}); err != nil {
+	if _, err := s.ChangeQueue(t.Context(), dibs.DefaultQueue, dibs.QueueChange{PayloadLimit: &small}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	errs := inOneTransaction(t, s,
@@ -97,7 +97,7 @@ func TestACallThatFailsChangesNoAnswersOfOthers(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	small := 10
-	if _, err := s.SetQueue(t.Context(), dibs.DefaultQueue, dibs.QueueChange{PayloadLimit: &small}); err != nil {
+	if _, err := s.ChangeQueue(t.Context(), dibs.DefaultQueue, dibs.QueueChange{PayloadLimit: &small}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	done, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "a"}, {Kind: "b"}, {Kind: "c"}})

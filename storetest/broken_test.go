@@ -194,14 +194,14 @@ type ignoresConcurrency struct{ dibs.Database }
 
 func (d ignoresConcurrency) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
 	c.Concurrency = nil
-	return d.Database.SetQueue(ctx, name, c)
+	return d.Database.ChangeQueue(ctx, name, c.Apply)
 }
 
 type ignoresGroupLimits struct{ dibs.Database }
 
 func (d ignoresGroupLimits) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
 	c.Limit = new(10)
-	return d.Database.SetGroup(ctx, queue, group, c)
+	return d.Database.ChangeGroup(ctx, queue, group, c.Apply)
 }
 
 type miscounts struct{ dibs.Database }

@@ -184,7 +184,7 @@ func (t *test) expectUnchanged(id int64, f func()) {
 
 func (t *test) set(queue string, c dibs.QueueChange) dibs.Queue {
 	t.Helper()
-	q, err := t.db.SetQueue(t.ctx, queue, c)
+	q, err := t.db.ChangeQueue(t.ctx, queue, c.Apply)
 	t.must(err)
 	return q
 }

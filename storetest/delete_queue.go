@@ -46,7 +46,7 @@ func (t *test) queueStays(name string, ended bool, words ...string) {
 
 func deleteQueue(t *test) {
 	t.set("q", dibs.QueueChange{Concurrency: new(3), Rate: &dibs.Rate{N: 100, Per: time.Second}})
-	t.must(t.db.SetGroup(t.ctx, "q", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 100, Per: time.Second}}))
+	t.must(t.db.ChangeGroup(t.ctx, "q", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 100, Per: time.Second}}.Apply))
 	t.set("other", dibs.QueueChange{MaxAttempts: new(3)})
 	t.set("q", dibs.QueueChange{KeepCompleted: new(time.Duration(0))})
 	t.enqueue(dibs.NewJob{Queue: "q", Kind: "k", Group: "g"})

@@ -78,7 +78,7 @@ func dueLater(t *test) {
 	for _, queue := range []string{"new", "set"} {
 		equal(t, "due before", len(t.due([]string{queue})), 0)
 		if queue == "set" {
-			_, err := other.SetQueue(t.ctx, queue, dibs.QueueChange{GroupLimit: new(2)})
+			_, err := other.ChangeQueue(t.ctx, queue, dibs.QueueChange{GroupLimit: new(2)}.Apply)
 			t.must(err)
 			equal(t, "due once it is set", len(t.due([]string{queue})), 0)
 		}

@@ -132,7 +132,7 @@ func extendTimeoutChanged(t *test) {
 		timeout time.Duration
 		want    []int64
 	}{{0, nil}, {t.someLease(), jobs}, {dibs.MaxDelay, nil}, {time.Microsecond, jobs}, {0, nil}} {
-		_, err := t.Another(t).SetQueue(t.ctx, "q", dibs.QueueChange{JobTimeout: &c.timeout})
+		_, err := t.Another(t).ChangeQueue(t.ctx, "q", dibs.QueueChange{JobTimeout: &c.timeout}.Apply)
 		t.must(err)
 		sameIDs(t, fmt.Sprint("timed out under a timeout of ", c.timeout), t.extend(time.Hour, j.Lease()).TimedOut, c.want)
 	}

@@ -72,7 +72,7 @@ func limitBacklogs(t *test) {
 
 func (t *test) setGroup(queue, group string, limit int) {
 	t.Helper()
-	t.must(t.db.SetGroup(t.ctx, queue, group, dibs.GroupChange{Limit: &limit}))
+	t.must(t.db.ChangeGroup(t.ctx, queue, group, dibs.GroupChange{Limit: &limit}.Apply))
 }
 
 func limitOfGroup(t *test) {
@@ -148,9 +148,9 @@ func limitElsewhere(t *test) {
 	sameIDs(t, "by the other store", ids(t.claimOn(other, dibs.ClaimRequest{N: 5})), all[:1])
 	t.setGroup(dibs.DefaultQueue, "g", 2)
 	sameIDs(t, "by the other store", ids(t.claimOn(other, dibs.ClaimRequest{N: 5})), all[1:2])
-	_, err := other.SetQueue(t.ctx, dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(4)})
+	_, err := other.ChangeQueue(t.ctx, dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(4)}.Apply)
 	t.must(err)
-	t.must(other.SetGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(0)}))
+	t.must(other.ChangeGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(0)}.Apply))
 	t.claimExactly("by this store", all[2:4]...)
 }
 

@@ -162,10 +162,10 @@ func badNames(t *test) {
 		invalid(t, err, "queue")
 		_, err = t.db.Resume(t.ctx, dibs.ClaimRequest{Worker: text})
 		invalid(t, err, "worker")
-		_, err = t.db.SetQueue(t.ctx, text, dibs.QueueChange{})
+		_, err = t.db.ChangeQueue(t.ctx, text, dibs.QueueChange{}.Apply)
 		invalid(t, err, "queue")
-		invalid(t, t.db.SetGroup(t.ctx, text, "g", dibs.GroupChange{Limit: new(1)}), "queue")
-		invalid(t, t.db.SetGroup(t.ctx, "q", text, dibs.GroupChange{Limit: new(1)}), "group")
+		invalid(t, t.db.ChangeGroup(t.ctx, text, "g", dibs.GroupChange{Limit: new(1)}.Apply), "queue")
+		invalid(t, t.db.ChangeGroup(t.ctx, "q", text, dibs.GroupChange{Limit: new(1)}.Apply), "group")
 		_, err = t.db.List(t.ctx, dibs.Filter{Queue: text})
 		invalid(t, err, "queue")
 		_, err = t.db.List(t.ctx, dibs.Filter{Kind: text})
@@ -273,15 +273,15 @@ func badSettings(t *test) {
 		"queue":          {},
 	} {
 		for _, c := range changes {
-			_, err := t.db.SetQueue(t.ctx, "q", c)
+			_, err := t.db.ChangeQueue(t.ctx, "q", c.Apply)
 			invalid(t, err, field)
 		}
 	}
-	_, err := t.db.SetQueue(t.ctx, "", dibs.QueueChange{})
+	_, err := t.db.ChangeQueue(t.ctx, "", dibs.QueueChange{}.Apply)
 	invalid(t, err, "queue")
-	invalid(t, t.db.SetGroup(t.ctx, "q", "g", dibs.GroupChange{Limit: new(-1)}), "limit")
-	invalid(t, t.db.SetGroup(t.ctx, "q", "g", dibs.GroupChange{Limit: new(1_000_001)}), "limit")
-	invalid(t, t.db.SetGroup(t.ctx, "q", "", dibs.GroupChange{Limit: new(1)}), "group")
+	invalid(t, t.db.ChangeGroup(t.ctx, "q", "g", dibs.GroupChange{Limit: new(-1)}.Apply), "limit")
+	invalid(t, t.db.ChangeGroup(t.ctx, "q", "g", dibs.GroupChange{Limit: new(1_000_001)}.Apply), "limit")
+	invalid(t, t.db.ChangeGroup(t.ctx, "q", "", dibs.GroupChange{Limit: new(1)}.Apply), "group")
 	t.expectEmpty()
 }
 

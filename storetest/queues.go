@@ -79,10 +79,10 @@ func queuesByName(t *test) {
 
 func queueBadSetting(t *test) {
 	before := t.set("q", dibs.QueueChange{MaxAttempts: new(9)})
-	_, err := t.db.SetQueue(t.ctx, "q", dibs.QueueChange{MaxAttempts: new(5), GroupLimit: new(0)})
+	_, err := t.db.ChangeQueue(t.ctx, "q", dibs.QueueChange{MaxAttempts: new(5), GroupLimit: new(0)}.Apply)
 	invalid(t, err, "group_limit")
 	equal(t, "settings", t.set("q", dibs.QueueChange{}), before)
-	_, err = t.db.SetQueue(t.ctx, "new", dibs.QueueChange{Concurrency: new(-1)})
+	_, err = t.db.ChangeQueue(t.ctx, "new", dibs.QueueChange{Concurrency: new(-1)}.Apply)
 	invalid(t, err, "concurrency")
 	queues, err := t.db.Queues(t.ctx)
 	t.must(err)
@@ -143,7 +143,7 @@ func queuePausedUnderLoad(t *test) {
 		for range 50 {
 			<-warm
 		}
-		_, err := t.db.SetQueue(t.ctx, dibs.DefaultQueue, dibs.QueueChange{Paused: new(true)})
+		_, err := t.db.ChangeQueue(t.ctx, dibs.DefaultQueue, dibs.QueueChange{Paused: new(true)}.Apply)
 		paused.Store(true)
 		for range 10 {
 			err = errors.Join(err, claim(stores[1]))
@@ -187,7 +187,7 @@ func queueConcurrentChanges(t *test) {
 		{MaxAttempts: new(3)}, {Lease: new(time.Minute)}, {GroupLimit: new(4)}, {Strict: new(true)}, {Concurrency: new(9)}, {Order: new(dibs.LIFO)},
 	}
 	t.runAtOnce(len(changes), func(i int) error {
-		_, err := stores[i%2].SetQueue(t.ctx, "q", changes[i])
+		_, err := stores[i%2].ChangeQueue(t.ctx, "q", changes[i].Apply)
 		return err
 	})
 	want := dibs.DefaultSettings("q")

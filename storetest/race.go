@@ -165,7 +165,7 @@ func raceGroupLimit(t *test) {
 		}
 	}
 	t.drainWhile(func(ctx context.Context, db dibs.Database, r *rand.Rand) error {
-		return db.SetGroup(ctx, dibs.DefaultQueue, groups[r.IntN(len(groups))], dibs.GroupChange{Limit: new([]int{1, 2, 3, 5}[r.IntN(4)])})
+		return db.ChangeGroup(ctx, dibs.DefaultQueue, groups[r.IntN(len(groups))], dibs.GroupChange{Limit: new([]int{1, 2, 3, 5}[r.IntN(4)])}.Apply)
 	})
 	judge(nil)
 }
@@ -174,7 +174,7 @@ func raceConcurrency(t *test) {
 	judge := t.record()
 	t.limited(3, raceSize(300))
 	t.drainWhile(func(ctx context.Context, db dibs.Database, r *rand.Rand) error {
-		_, err := db.SetQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{Concurrency: new([]int{5, 1, 0, 4, 2}[r.IntN(5)])})
+		_, err := db.ChangeQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{Concurrency: new([]int{5, 1, 0, 4, 2}[r.IntN(5)])}.Apply)
 		return err
 	})
 	judge(nil)

@@ -40,7 +40,7 @@ func (t *test) setRate(queue, group string, r *dibs.Rate) {
 		t.set(queue, dibs.QueueChange{Rate: r})
 		return
 	}
-	t.must(t.db.SetGroup(t.ctx, queue, group, dibs.GroupChange{Rate: r}))
+	t.must(t.db.ChangeGroup(t.ctx, queue, group, dibs.GroupChange{Rate: r}.Apply))
 }
 
 func rateHolds(t *test) {
@@ -196,7 +196,7 @@ func rateFreeJobs(t *test) {
 }
 
 func rateGroupPlaces(t *test) {
-	t.must(t.db.SetGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(3), Rate: slow(5)}))
+	t.must(t.db.ChangeGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(3), Rate: slow(5)}.Apply))
 	all := t.enqueue(copies(10, grouped("g"))...)
 	jobs := t.claimExactly("the places", all[:3]...)
 	t.complete(jobs[0])
@@ -205,7 +205,7 @@ func rateGroupPlaces(t *test) {
 	jobs = t.claimExactly("what the rate leaves", all[4])
 	t.complete(jobs...)
 	t.claimExactly("none")
-	t.must(t.db.SetGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(0)}))
+	t.must(t.db.ChangeGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(0)}.Apply))
 	t.claimExactly("none with another limit")
 	t.setRate(dibs.DefaultQueue, "g", &dibs.Rate{})
 	t.claimExactly("one at a time", all[5])
@@ -305,8 +305,8 @@ func rateGroupDue(t *test) {
 func rateList(t *test) {
 	r := dibs.Rate{N: 5, Per: time.Minute, Burst: 2}
 	t.setRate("q", "b", &r)
-	t.must(t.db.SetGroup(t.ctx, "q", "a", dibs.GroupChange{Limit: new(3)}))
-	t.must(t.db.SetGroup(t.ctx, "q", "b", dibs.GroupChange{Limit: new(2)}))
+	t.must(t.db.ChangeGroup(t.ctx, "q", "a", dibs.GroupChange{Limit: new(3)}.Apply))
+	t.must(t.db.ChangeGroup(t.ctx, "q", "b", dibs.GroupChange{Limit: new(2)}.Apply))
 	t.setRate("q", "c", slow(1))
 	got, err := t.db.Groups(t.ctx, "q")
 	t.must(err)
@@ -315,7 +315,7 @@ func rateList(t *test) {
 	t.complete(t.claimOne(dibs.ClaimRequest{Queue: "q"}))
 	equal(t, "the next", len(t.claim(dibs.ClaimRequest{Queue: "q", N: 1})), 0)
 	t.setRate("q", "b", &dibs.Rate{})
-	t.must(t.db.SetGroup(t.ctx, "q", "a", dibs.GroupChange{Limit: new(0)}))
+	t.must(t.db.ChangeGroup(t.ctx, "q", "a", dibs.GroupChange{Limit: new(0)}.Apply))
 	got, err = t.db.Groups(t.ctx, "q")
 	t.must(err)
 	if len(got) == 2 && got[1].HeldUntil.IsZero() {
@@ -331,19 +331,19 @@ func rateList(t *test) {
 	for field, r := range map[string]dibs.Rate{
 		"rate.n": {N: -1}, "rate.per": {N: 1}, "rate.burst": {N: 1_000_000, Per: time.Second, Burst: 1_000_000_001},
 	} {
-		_, err := t.db.SetQueue(t.ctx, "q", dibs.QueueChange{Rate: &r})
+		_, err := t.db.ChangeQueue(t.ctx, "q", dibs.QueueChange{Rate: &r}.Apply)
 		invalid(t, err, field)
-		invalid(t, t.db.SetGroup(t.ctx, "q", "b", dibs.GroupChange{Rate: &r}), field)
+		invalid(t, t.db.ChangeGroup(t.ctx, "q", "b", dibs.GroupChange{Rate: &r}.Apply), field)
 	}
-	for _, r := range []dibs.Rate{{Burst: 1}, {Per: time.Second}, {N: 1_000_001, Per: time.Second}, {N: 1 << 31, Per: 24 * time.Hour}} {
-		_, err := t.db.SetQueue(t.ctx, "q", dibs.QueueChange{Rate: &r})
+	for _, r := range []dibs.Rate{{Per: time.Second}, {N: 1_000_001, Per: time.Second}, {N: 1 << 31, Per: 24 * time.Hour}} {
+		_, err := t.db.ChangeQueue(t.ctx, "q", dibs.QueueChange{Rate: &r}.Apply)
 		invalid(t, err, "rate.n")
 	}
 	for _, r := range []dibs.Rate{{N: 1, Per: 32 * 24 * time.Hour}, {N: 1, Per: time.Millisecond}} {
-		_, err := t.db.SetQueue(t.ctx, "q", dibs.QueueChange{Rate: &r})
+		_, err := t.db.ChangeQueue(t.ctx, "q", dibs.QueueChange{Rate: &r}.Apply)
 		invalid(t, err, "rate.per")
 	}
-	_, err = t.db.SetQueue(t.ctx, "q", dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: 24 * time.Hour, Burst: 4000}})
+	_, err = t.db.ChangeQueue(t.ctx, "q", dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: 24 * time.Hour, Burst: 4000}}.Apply)
 	invalid(t, err, "rate.burst")
 	_, err = t.db.Groups(t.ctx, "")
 	invalid(t, err, "queue")

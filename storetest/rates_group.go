@@ -122,7 +122,7 @@ func groupRatePlaces(t *test) {
 	t.complete(jobs...)
 	t.complete(t.claimExactly("what the rate leaves", all[4])...)
 	t.claimExactly("none")
-	t.must(t.db.SetGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(7)}))
+	t.must(t.db.ChangeGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(7)}.Apply))
 	t.claimExactly("none with a limit of its own")
 }
 
@@ -163,7 +163,7 @@ func groupRateList(t *test) {
 	q, err = t.db.ChangeQueue(t.ctx, "q", func(q *dibs.Queue) error { q.GroupRate = *slow(1); return nil })
 	t.must(err)
 	equal(t, "changed", q.GroupRate, *slow(1))
-	t.must(t.db.SetGroup(t.ctx, "q", "b", dibs.GroupChange{Limit: new(2)}))
+	t.must(t.db.ChangeGroup(t.ctx, "q", "b", dibs.GroupChange{Limit: new(2)}.Apply))
 	for _, g := range []string{"a", "b", "idle"} {
 		t.enqueue(copies(map[string]int{"a": 2, "b": 2, "idle": 1}[g], dibs.NewJob{Queue: "q", Kind: "k", Group: g})...)
 	}
@@ -179,7 +179,7 @@ func groupRateList(t *test) {
 	}
 	equal(t, "held groups", groups, []dibs.Group{{Name: "a"}, {Name: "b", Limit: 2}})
 	for field, r := range map[string]dibs.Rate{"group_rate.n": {N: -1}, "group_rate.per": {N: 1}, "group_rate.burst": {N: 1, Per: time.Second, Burst: -1}} {
-		_, err := t.db.SetQueue(t.ctx, "q", dibs.QueueChange{GroupRate: &r})
+		_, err := t.db.ChangeQueue(t.ctx, "q", dibs.QueueChange{GroupRate: &r}.Apply)
 		invalid(t, err, field)
 	}
 }

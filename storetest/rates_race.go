@@ -107,7 +107,7 @@ func rateSetAmidClaims(t *test) {
 	after := 0
 	t.runOnStores(claimers+1, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		if i == claimers {
-			_, err := db.SetQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{Rate: slow(1)})
+			_, err := db.ChangeQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{Rate: slow(1)}.Apply)
 			mu.Lock()
 			set = true
 			mu.Unlock()

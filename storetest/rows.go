@@ -80,7 +80,7 @@ func (t *test) refuse(statement, text string) {
 
 func rowsRefused(t *test) {
 	t.enqueue(grouped("g"), dibs.NewJob{Queue: "q", Kind: "k"})
-	t.must(t.db.SetGroup(t.ctx, "default", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 1, Per: time.Minute}}))
+	t.must(t.db.ChangeGroup(t.ctx, "default", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 1, Per: time.Minute}}.Apply))
 	_, err := t.db.SetSchedule(t.ctx, dibs.Schedule{Name: "s", Spec: "every 1h", Kind: "k"})
 	t.must(err)
 	micros := t.one(" * interval '1 microsecond'", "")

@@ -59,7 +59,7 @@ func refusedSettings(t *test) {
 	invalid(t, t.db.ChangeGroup(t.ctx, "q", "g", func(g *dibs.Group) error {
 		g.Rate.Burst = 3
 		return nil
-	}), "rate.n")
+	}), "rate.burst")
 	queues, err := t.db.Queues(t.ctx)
 	t.must(err)
 	equal(t, "queues", len(queues), 0) // no queue was made either
@@ -87,7 +87,7 @@ func settingCalls(t *test) {
 	equal(t, "settings", q, want)
 	t.must(t.db.ChangeGroup(t.ctx, "q", "g", func(g *dibs.Group) error {
 		if calls++; calls == 3 {
-			t.must(t.db.SetGroup(t.ctx, "q", "g", dibs.GroupChange{Limit: new(5)}))
+			t.must(t.db.ChangeGroup(t.ctx, "q", "g", dibs.GroupChange{Limit: new(5)}.Apply))
 		}
 		g.Rate = dibs.Rate{N: 1, Per: time.Second}
 		return nil

@@ -317,16 +317,16 @@ func txSetGroup(t *test) {
 	change := dibs.GroupChange{Limit: new(3), Rate: slow(2)}
 	all := t.enqueue(copies(5, grouped("g"))...)
 	tx := t.beginTx()
-	invalid(t, tx.SetGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(-1)}), "limit")
-	t.must(tx.SetGroup(t.ctx, dibs.DefaultQueue, "g", change))
+	invalid(t, tx.ChangeGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(-1)}.Apply), "limit")
+	t.must(tx.ChangeGroup(t.ctx, dibs.DefaultQueue, "g", change.Apply))
 	t.must(tx.Rollback())
 	t.complete(t.claimExactly("by the queue's settings, after a rollback", all...)...)
 
 	all = t.enqueue(copies(5, grouped("g"))...)
 	other := t.enqueue(grouped("other"))
 	tx = t.beginTx()
-	t.must(tx.SetGroup(t.ctx, dibs.DefaultQueue, "g", change))
-	t.must(tx.SetGroup(t.ctx, "new", "g", dibs.GroupChange{Limit: new(2)}))
+	t.must(tx.ChangeGroup(t.ctx, dibs.DefaultQueue, "g", change.Apply))
+	t.must(tx.ChangeGroup(t.ctx, "new", "g", dibs.GroupChange{Limit: new(2)}.Apply))
 	fresh := t.enqueueOn(tx, grouped("fresh"))
 	t.must(tx.Commit())
 	tx.Wake()
@@ -341,7 +341,7 @@ func txSetGroup(t *test) {
 		equal(t, "groups of "+queue, list, []dibs.Group{want})
 	}
 	t.must(t.db.InTx(t.ctx, func(tx dibs.Tx) error {
-		return tx.SetGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Rate: &dibs.Rate{}})
+		return tx.ChangeGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Rate: &dibs.Rate{}}.Apply)
 	}))
 	t.claimExactly("without a rate", all[2:]...)
 }

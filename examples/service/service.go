@@ -51,7 +51,7 @@ func (s *service) start(ctx context.Context) error {
 		return err
 	}
 	tenASecond := dibs.Rate{N: 10, Per: time.Second} // what the mail server takes from all processes together
-	if _, err := s.jobs.SetQueue(ctx, "emails", dibs.QueueChange{Rate: &tenASecond}); err != nil {
+	if _, err := s.jobs.ChangeQueue(ctx, "emails", dibs.QueueChange{Rate: &tenASecond}.Apply); err != nil {
 		return err
 	}
 	return s.jobs.SetSchedules(ctx, "service", []dibs.Schedule{

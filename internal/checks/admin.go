@@ -159,32 +159,6 @@ func Prune(queue string, state dibs.State, olderThan time.Duration) error {
 	return optionalName("queue", queue)
 }
 
-// Changer is the function that makes a change of a queue for ChangeQueue.
-func Changer(c dibs.QueueChange) func(*dibs.Queue) error {
-	return func(q *dibs.Queue) error {
-		apply(q, c)
-		return nil
-	}
-}
-
-func apply(q *dibs.Queue, c dibs.QueueChange) {
-	set(&q.Paused, c.Paused)
-	set(&q.Concurrency, c.Concurrency)
-	set(&q.Rate, c.Rate)
-	set(&q.GroupLimit, c.GroupLimit)
-	set(&q.GroupRate, c.GroupRate)
-	set(&q.Strict, c.Strict)
-	set(&q.Order, c.Order)
-	set(&q.Lease, c.Lease)
-	set(&q.JobTimeout, c.JobTimeout)
-	set(&q.MaxAttempts, c.MaxAttempts)
-	set(&q.Backoff, c.Backoff)
-	set(&q.KeepCompleted, c.KeepCompleted)
-	set(&q.KeepDead, c.KeepDead)
-	set(&q.KeepCancelled, c.KeepCancelled)
-	set(&q.PayloadLimit, c.PayloadLimit)
-}
-
 // Changed has f change a queue's settings, and checks the result.
 func Changed(q dibs.Queue, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	name := q.Name
@@ -193,21 +167,6 @@ func Changed(q dibs.Queue, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	}
 	q.Name = name
 	return q, settings(&q)
-}
-
-// Change checks new settings for a queue and applies them to q.
-func Change(q *dibs.Queue, c dibs.QueueChange) error {
-	if err := Name("queue", q.Name); err != nil {
-		return err
-	}
-	apply(q, c)
-	return settings(q)
-}
-
-func set[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
 }
 
 func settings(q *dibs.Queue) error {
@@ -242,27 +201,17 @@ func settings(q *dibs.Queue) error {
 	)
 }
 
-// Group checks a change of a group's settings.
-func Group(queue, group string, c dibs.GroupChange) error {
-	limit, rate := 0, dibs.Rate{}
-	set(&limit, c.Limit)
-	set(&rate, c.Rate)
-	return first(Name("queue", queue), Name("group", group), GroupLimit("limit", limit, 0), Rate("rate", rate))
-}
+// Group checks the name of a group and of its queue.
+func Group(queue, group string) error { return first(Name("queue", queue), Name("group", group)) }
 
-// ChangedGroup has f change a group's settings, and returns what it has changed.
-func ChangedGroup(queue string, old dibs.Group, f func(*dibs.Group) error) (c dibs.GroupChange, err error) {
-	next := old
-	if err := f(&next); err != nil {
-		return c, err
+// ChangedGroup has f change a group's settings, and checks the result.
+func ChangedGroup(g dibs.Group, f func(*dibs.Group) error) (dibs.Group, error) {
+	name, held := g.Name, g.HeldUntil
+	if err := f(&g); err != nil {
+		return g, err
 	}
-	if next.Limit != old.Limit {
-		c.Limit = &next.Limit
-	}
-	if next.Rate != old.Rate {
-		c.Rate = &next.Rate
-	}
-	return c, Group(queue, old.Name, c)
+	g.Name, g.HeldUntil = name, held
+	return g, first(GroupLimit("limit", g.Limit, 0), Rate("rate", g.Rate))
 }
 
 // GroupOf is a group among those that have settings of their own.
@@ -298,6 +247,8 @@ func Rate(field string, r dibs.Rate) error {
 		return nil
 	case r.N < 0:
 		return invalid(field+".n", "must be 0 (no limit) or more, got %d", r.N)
+	case r.N == 0 && r.Per == 0:
+		return invalid(field+".burst", "needs a rate; without one there is no limit")
 	case r.N == 0:
 		return invalid(field+".n", "is 0, which means no limit; leave per and burst out too, or give a rate: how many jobs may start, in what time")
 	case r.Per < leastPer || r.Per > mostPer:

@@ -166,7 +166,7 @@ func (p *Page) pauseQueue(paused bool) action {
 		if _, err := p.queueNow(r, name); err != nil {
 			return "", "", err
 		}
-		if _, err := p.DB.SetQueue(r.Context(), name, dibs.QueueChange{Paused: &paused}); err != nil {
+		if _, err := p.DB.ChangeQueue(r.Context(), name, dibs.QueueChange{Paused: &paused}.Apply); err != nil {
 			return "", "", err
 		}
 		word, does := "resume", "goes on"

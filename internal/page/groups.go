@@ -173,3 +173,15 @@ func groupOf(r *request, g dibs.Group) (dibs.Group, error) {
 	}
 	return g, nil
 }
+
+// withoutRate removes the burst if the rate was removed, and refuses a burst without a rate.
+func withoutRate(field string, old dibs.Rate, rate *dibs.Rate) error {
+	if rate.N != 0 {
+		return nil
+	}
+	if rate.Burst != 0 && rate.Burst != old.Burst {
+		return &dibs.InvalidError{Field: field, Reason: "needs a rate; without one there is no limit"}
+	}
+	*rate = dibs.Rate{}
+	return nil
+}

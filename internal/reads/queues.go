@@ -99,6 +99,20 @@ func (c Calls) Groups(ctx context.Context, queue string) ([]dibs.Group, error) {
 	return list(ctx, c, "groups", checks.Name("queue", queue), group, "group_settings", queue)
 }
 
+// Group reads the settings of one group, whether it has any or not.
+func (c Calls) Group(ctx context.Context, queue, name string) (dibs.Group, error) {
+	list, err := list(ctx, c, "change group", nil, ownGroup, "group_own", queue, name)
+	if err != nil {
+		return dibs.Group{}, err
+	}
+	list[0].Name = name
+	return list[0], nil
+}
+
+func ownGroup(g *dibs.Group) []any {
+	return []any{&g.Limit, &g.Rate.N, Duration(&g.Rate.Per), &g.Rate.Burst}
+}
+
 func group(g *dibs.Group) []any {
 	return []any{&g.Name, &g.Limit, &g.Rate.N, Duration(&g.Rate.Per), &g.Rate.Burst, Time(&g.HeldUntil)}
 }

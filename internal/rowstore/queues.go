@@ -5,7 +5,6 @@ import (
 	"database/sql"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/settings"
 )
@@ -59,33 +58,10 @@ func (s *Session) putQueue(q dibs.Queue) error {
 	return settings.OrStale(n == 1, err)
 }
 
-// SetQueue changes the named settings and returns the result.
-func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (after dibs.Queue, err error) {
-	if err := checks.Name("queue", name); err != nil {
-		return after, err
-	}
-	err = settings.Repeat("set queue "+name, "its settings", func() error {
-		return s.write(ctx, "set queue", func(tx *Session) error {
-			before, err := tx.settings(name)
-			if err == nil {
-				after, err = checks.Changed(before, checks.Changer(c))
-			}
-			if err == nil {
-				err = tx.setQueue(before, after)
-			}
-			return err
-		})
-	})
-	if err != nil {
-		return dibs.Queue{}, err
-	}
-	return after, nil
-}
-
 // ChangeQueue has f change a queue's settings: see dibs.Admin.
 func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	read := func() (dibs.Queue, error) { return s.settings(ctx, name) }
-	return settings.ChangeQueue("change queue", name, f, read, func(before, after dibs.Queue) error {
+	return settings.ChangeQueue(name, f, read, func(before, after dibs.Queue) error {
 		return s.write(ctx, "change queue", func(tx *Session) error {
 			now, err := tx.settings(name)
 			if err := settings.OrStale(now == before, err); err != nil {

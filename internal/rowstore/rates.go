@@ -179,27 +179,12 @@ func (s *Session) heldFor(name string) (time.Duration, error) {
 	return max(0, checks.Micros(at-now)), nil
 }
 
-// SetGroup changes the named settings of one group.
-func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
-	if err := checks.Group(queue, group, c); err != nil {
-		return err
-	}
-	return s.write(ctx, "set group", func(tx *Session) error { return tx.changeGroup(queue, group, c) })
-}
-
 // ChangeGroup has f change the settings of one group: see dibs.Admin.
 func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
-	read := func() ([]dibs.Group, error) { return s.Reads().Groups(ctx, queue) }
-	return settings.ChangeGroup(queue, group, f, read, func(old dibs.Group, c dibs.GroupChange) error {
+	read := func() (dibs.Group, error) { return s.Reads().Group(ctx, queue, group) }
+	return settings.ChangeGroup(queue, group, f, read, func(before, after dibs.Group) error {
 		return s.write(ctx, "change group", func(tx *Session) error {
-			if err := tx.keepGroup(queue, group); err != nil {
-				return err
-			}
-			now, err := tx.groupSettings(queue, group)
-			if err := settings.OrStale(now == old, err); err != nil {
-				return err
-			}
-			return tx.changeGroup(queue, group, c)
+			return tx.changeGroup(queue, group, func(now dibs.Group) (dibs.Group, error) { return after, settings.OrStale(now == before, nil) })
 		})
 	})
 }
@@ -207,11 +192,8 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 // groupSettings reads the settings of one group.
 func (s *Session) groupSettings(queue, group string) (dibs.Group, error) {
 	g := dibs.Group{Name: group}
-	var per, full int64
-	_, err := s.one("group_limit", []any{queue, group}, &g.Limit)
-	if err == nil {
-		_, err = s.one("rate", []any{queue, group}, &g.Rate.N, &per, &g.Rate.Burst, &full)
-	}
+	var per int64
+	_, err := s.one("group_own", []any{queue, group}, &g.Limit, &g.Rate.N, &per, &g.Rate.Burst)
 	g.Rate.Per = checks.Micros(per)
 	return g, err
 }
@@ -221,36 +203,45 @@ func (s *Session) keepGroup(queue, group string) error {
 	return s.needTurn(TurnGroup, queue+" "+group, false)
 }
 
-func (s *Session) changeGroup(queue, group string, c dibs.GroupChange) error {
+// changeGroup has change make the new settings of a group of those that it has.
+func (s *Session) changeGroup(queue, group string, change func(dibs.Group) (dibs.Group, error)) error {
 	if err := s.keepGroup(queue, group); err != nil {
+		return err
+	}
+	before, err := s.groupSettings(queue, group)
+	if err != nil {
+		return err
+	}
+	after, err := change(before)
+	if err != nil {
 		return err
 	}
 	q, err := s.keepQueue(queue)
 	if err != nil {
 		return err
 	}
-	s.setGroup(q, group, c)
+	s.setGroup(q, before, after)
 	delete(s.queues, queue)
 	s.woken[queue] = true
 	s.touch(queue, group)
 	return s.settle()
 }
 
-func (s *Session) setGroup(q *queue, group string, c dibs.GroupChange) {
+func (s *Session) setGroup(q *queue, before, after dibs.Group) {
 	switch {
-	case c.Limit == nil:
-	case *c.Limit == 0:
-		s.later("unset_group", q.Name, group)
+	case after.Limit == before.Limit:
+	case after.Limit == 0:
+		s.later("unset_group", q.Name, after.Name)
 	default:
-		s.later("set_group", q.Name, group, *c.Limit)
+		s.later("set_group", q.Name, after.Name, after.Limit)
 	}
-	switch {
-	case c.Rate == nil:
-	case c.Rate.N == 0:
-		s.later("unset_group_rate", q.Name, group)
+	switch r := after.Rate; {
+	case r == before.Rate:
+	case r.N == 0:
+		s.later("unset_group_rate", q.Name, after.Name)
 	default:
 		s.later("use_group_rates", q.Name)
-		s.later("set_group_rate", q.Name, group, c.Rate.N, micro(c.Rate.Per), c.Rate.Burst)
+		s.later("set_group_rate", q.Name, after.Name, r.N, micro(r.Per), r.Burst)
 	}
 }
 

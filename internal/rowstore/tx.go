@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/settings"
 )
 
 // Tx is the part of a store that works in the caller's transaction: a dibs.Tx.
@@ -174,12 +175,14 @@ func (t *Tx) enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, 
 	return done, err
 }
 
-// SetGroup is Store.SetGroup in the transaction.
-func (t *Tx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
-	if err := checks.Group(queue, group, c); err != nil {
+// ChangeGroup is Store.ChangeGroup in the transaction.
+func (t *Tx) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
+	if err := settings.CanChangeGroup(queue, group, f); err != nil {
 		return err
 	}
-	return t.do(ctx, "set group", func(s *Session) error { return s.changeGroup(queue, group, c) })
+	return t.do(ctx, "change group", func(s *Session) error {
+		return s.changeGroup(queue, group, func(g dibs.Group) (dibs.Group, error) { return checks.ChangedGroup(g, f) })
+	})
 }
 
 // Claim is Store.Claim in the transaction; other connections see it after the commit.

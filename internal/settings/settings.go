@@ -42,7 +42,7 @@ func OrStale(same bool, err error) error {
 
 // ChangeQueue has f change a queue's settings and returns the new ones. read reads the settings as they are, write
 // stores others in their place, or fails with ErrStale.
-func ChangeQueue(op, name string, f func(*dibs.Queue) error, read func() (dibs.Queue, error), write func(before, after dibs.Queue) error) (dibs.Queue, error) {
+func ChangeQueue(name string, f func(*dibs.Queue) error, read func() (dibs.Queue, error), write func(before, after dibs.Queue) error) (dibs.Queue, error) {
 	if err := checks.Name("queue", name); err != nil {
 		return dibs.Queue{}, err
 	}
@@ -50,7 +50,7 @@ func ChangeQueue(op, name string, f func(*dibs.Queue) error, read func() (dibs.Q
 		return dibs.Queue{}, noFunction
 	}
 	var after dibs.Queue
-	err := Repeat(op+" "+name, "its settings", func() error {
+	err := Repeat("change queue "+name, "its settings", func() error {
 		before, err := read()
 		if err == nil {
 			after, err = checks.Changed(before, f)
@@ -66,27 +66,34 @@ func ChangeQueue(op, name string, f func(*dibs.Queue) error, read func() (dibs.Q
 	return after, nil
 }
 
-// ChangeGroup has f change the settings of a group. read lists the groups that have settings, write makes a change if
-// the group still has the settings old, else it fails with ErrStale.
-func ChangeGroup(queue, group string, f func(*dibs.Group) error, read func() ([]dibs.Group, error), write func(old dibs.Group, c dibs.GroupChange) error) error {
-	if err := checks.Group(queue, group, dibs.GroupChange{}); err != nil {
+// ChangeGroup has f change the settings of a group. read reads the settings as they are, write stores others if the
+// group still has those before, else it fails with ErrStale.
+func ChangeGroup(queue, group string, f func(*dibs.Group) error, read func() (dibs.Group, error), write func(before, after dibs.Group) error) error {
+	if err := CanChangeGroup(queue, group, f); err != nil {
+		return err
+	}
+	return Repeat("change group "+group, "its settings", func() error {
+		before, err := read()
+		if err != nil {
+			return err
+		}
+		after, err := checks.ChangedGroup(before, f)
+		if err == nil {
+			err = write(before, after)
+		}
+		return err
+	})
+}
+
+// CanChangeGroup checks a call of ChangeGroup.
+func CanChangeGroup(queue, group string, f func(*dibs.Group) error) error {
+	if err := checks.Group(queue, group); err != nil {
 		return err
 	}
 	if f == nil {
 		return noFunction
 	}
-	return Repeat("change group "+group, "its settings", func() error {
-		list, err := read()
-		if err != nil {
-			return err
-		}
-		old := checks.GroupOf(list, group)
-		c, err := checks.ChangedGroup(queue, old, f)
-		if err == nil {
-			err = write(old, c)
-		}
-		return err
-	})
+	return nil
 }
 
 var noFunction = &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that makes the change"}

@@ -16,7 +16,7 @@ func TestAChangeIsMadeOfWhatIsThereAtTheEnd(t *testing.T) {
 	stored, others := dibs.DefaultSettings("q"), 3
 	read := func() (dibs.Queue, error) { return stored, nil }
 	called := 0
-	got, err := ChangeQueue("change queue", "q", func(q *dibs.Queue) error {
+	got, err := ChangeQueue("q", func(q *dibs.Queue) error {
 		called++
 		q.JobTimeout += time.Second
 		return nil
@@ -40,8 +40,8 @@ func TestAChangeThatIsAlwaysOvertakenEnds(t *testing.T) {
 	t.Parallel()
 	called := 0
 	err := ChangeGroup("q", "g", func(g *dibs.Group) error { called++; g.Limit = 2; return nil },
-		func() ([]dibs.Group, error) { return nil, nil },
-		func(dibs.Group, dibs.GroupChange) error { return ErrStale })
+		func() (dibs.Group, error) { return dibs.Group{Name: "g"}, nil },
+		func(dibs.Group, dibs.Group) error { return ErrStale })
 	if !errors.Is(err, dibs.ErrUnavailable) || errors.Is(err, ErrStale) || called != rounds {
 		t.Errorf("after %d calls: %v", called, err)
 	}
@@ -55,11 +55,11 @@ func TestErrorsOfAChangeAreReturnedAsTheyAre(t *testing.T) {
 	mine := errors.New("mine")
 	read := func() (dibs.Queue, error) { return dibs.DefaultSettings("q"), nil }
 	write := func(dibs.Queue, dibs.Queue) error { t.Error("something was written"); return nil }
-	if q, err := ChangeQueue("change queue", "q", func(*dibs.Queue) error { return mine }, read, write); !errors.Is(err, mine) || q != (dibs.Queue{}) {
+	if q, err := ChangeQueue("q", func(*dibs.Queue) error { return mine }, read, write); !errors.Is(err, mine) || q != (dibs.Queue{}) {
 		t.Errorf("got %+v, %v", q, err)
 	}
 	for name, f := range map[string]func(*dibs.Queue) error{"": func(*dibs.Queue) error { return nil }, "q": nil} {
-		if _, err := ChangeQueue("change queue", name, f, read, write); !errors.Is(err, dibs.ErrInvalid) {
+		if _, err := ChangeQueue(name, f, read, write); !errors.Is(err, dibs.ErrInvalid) {
 			t.Errorf("the queue %q: %v", name, err)
 		}
 	}

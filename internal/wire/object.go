@@ -156,6 +156,11 @@ func readField(name string, value []byte, like any) error {
 	if err == nil {
 		return nil
 	}
+	if inside, _ := fieldsOf(reflect.TypeOf(like).Elem()).of(name); inside != nil && inside.Kind() == reflect.Struct && value[0] == '{' {
+		if err := ReadObject(value, reflect.New(inside).Interface()); err != nil {
+			return within(name, err)
+		}
+	}
 	field := fieldName(name)
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -10,7 +11,12 @@ import (
 
 // Queue is dibs.Queue with durations in seconds.
 type Queue struct {
-	Name          string     `json:"name"`
+	Name string `json:"name"`
+	Settings
+}
+
+// Settings are what can be changed of a queue.
+type Settings struct {
 	Paused        bool       `json:"paused"`
 	Concurrency   int        `json:"concurrency"`
 	Rate          Rate       `json:"rate,omitzero"`
@@ -37,24 +43,30 @@ type Backoff struct {
 }
 
 // QueueOf makes a Queue.
-func QueueOf(q dibs.Queue) Queue {
-	return Queue{
-		Name:          q.Name,
-		Paused:        q.Paused,
-		Concurrency:   q.Concurrency,
-		Rate:          RateOf(q.Rate),
-		GroupLimit:    q.GroupLimit,
-		GroupRate:     RateOf(q.GroupRate),
-		Strict:        q.Strict,
-		Order:         q.Order,
-		Lease:         Seconds(q.Lease),
-		JobTimeout:    Seconds(q.JobTimeout),
-		MaxAttempts:   q.MaxAttempts,
-		Backoff:       Backoff{Seconds(q.Backoff.Base), q.Backoff.Factor, Seconds(q.Backoff.Max), q.Backoff.Jitter},
-		KeepCompleted: Seconds(q.KeepCompleted),
-		KeepDead:      Seconds(q.KeepDead),
-		KeepCancelled: Seconds(q.KeepCancelled),
-		PayloadLimit:  q.PayloadLimit,
+func QueueOf(q dibs.Queue) Queue { return as[Queue](q) }
+
+// Queue is the library's form.
+func (q Queue) Queue() dibs.Queue { return as[dibs.Queue](q) }
+
+// as makes a struct from one with the same fields, of which the one has durations and the other Seconds.
+func as[To any](from any) (to To) {
+	copyFields(reflect.ValueOf(from), reflect.ValueOf(&to).Elem())
+	return to
+}
+
+func copyFields(from, to reflect.Value) {
+	for i := range to.NumField() {
+		field := to.Type().Field(i)
+		if field.Anonymous {
+			copyFields(from, to.Field(i))
+			continue
+		}
+		switch value := from.FieldByName(field.Name); {
+		case value.CanConvert(field.Type):
+			to.Field(i).Set(value.Convert(field.Type))
+		default: // a struct with durations
+			copyFields(value, to.Field(i))
+		}
 	}
 }
 
@@ -85,32 +97,7 @@ type Stats struct {
 }
 
 // StatsOf makes Stats.
-func StatsOf(s dibs.QueueStats) Stats {
-	return Stats{
-		Queue:         s.Queue,
-		Paused:        s.Paused,
-		HeldUntil:     s.HeldUntil,
-		HeldGroups:    s.HeldGroups,
-		Waiting:       s.Waiting,
-		Scheduled:     s.Scheduled,
-		Blocked:       s.Blocked,
-		Running:       s.Running,
-		Completed:     s.Completed,
-		Dead:          s.Dead,
-		Cancelled:     s.Cancelled,
-		ScheduledMore: s.ScheduledMore,
-		Miscounted:    s.Miscounted,
-		OldestAge:     Seconds(s.OldestAge),
-		Window:        Seconds(s.Window),
-		Enqueued:      s.Enqueued,
-		Claimed:       s.Claimed,
-		Succeeded:     s.Succeeded,
-		Failed:        s.Failed,
-		AvgWait:       Seconds(s.AvgWait),
-		AvgRun:        Seconds(s.AvgRun),
-		Throughput:    s.Throughput,
-	}
-}
+func StatsOf(s dibs.QueueStats) Stats { return as[Stats](s) }
 
 // Rate is dibs.Rate with durations in seconds.
 type Rate struct {
@@ -119,8 +106,19 @@ type Rate struct {
 	Burst int     `json:"burst"`
 }
 
+// OrNone takes the rate away if a change has made its n 0: then no other part stays but those that the change gives,
+// and they are refused.
+func (r *Rate) OrNone(given Rate) {
+	if r.N == 0 {
+		*r = given
+	}
+}
+
 // RateOf makes a Rate.
-func RateOf(r dibs.Rate) Rate { return Rate{r.N, Seconds(r.Per), r.Burst} }
+func RateOf(r dibs.Rate) Rate { return as[Rate](r) }
+
+// Rate is the library's form.
+func (r Rate) Rate() dibs.Rate { return as[dibs.Rate](r) }
 
 // Group is dibs.Group with durations in seconds.
 type Group struct {
@@ -134,7 +132,7 @@ type Group struct {
 func GroupsOf(groups []dibs.Group) []Group {
 	all := make([]Group, len(groups))
 	for i, g := range groups {
-		all[i] = Group{g.Name, g.Limit, RateOf(g.Rate), g.HeldUntil}
+		all[i] = as[Group](g)
 	}
 	return all
 }

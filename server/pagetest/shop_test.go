@@ -40,10 +40,10 @@ func (s *shop) settings() {
 		"reports":  {Paused: &yes},
 		"search":   {},
 	} {
-		_, err := s.SetQueue(s.Context(), name, c)
+		_, err := s.ChangeQueue(s.Context(), name, c.Apply)
 		s.check(err)
 	}
-	s.check(s.SetGroup(s.Context(), "invoices", "ACME Ltd", dibs.GroupChange{Limit: &two, Rate: &rate}))
+	s.check(s.ChangeGroup(s.Context(), "invoices", "ACME Ltd", dibs.GroupChange{Limit: &two, Rate: &rate}.Apply))
 	for _, one := range []dibs.Schedule{
 		{Name: "nightly report", Spec: "0 3 * * *", Zone: "Europe/Berlin", Queue: "reports", Kind: "report"},
 		{Name: "reindex", Spec: "every 15m", Queue: "search", Kind: "reindex"},

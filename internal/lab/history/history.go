@@ -79,11 +79,13 @@ type Call struct {
 	Changed  []int64        // cancel, requeue, edit, ended: the jobs that the call changed
 	Asked    []int64        // cancel: the running jobs in Changed, whose workers were asked to stop
 	Refused  []int64        // finish and extend: the jobs whose leases were lost
+	Group    string         // set_group
+	// Settings are what set_queue, and Limit and Rate what set_group changes, whether it is known that it did or not;
+	// nil: as it was.
 	Settings *dibs.QueueChange
-	Group    string     // set_group
-	Limit    *int       // set_group; nil: unchanged
-	Rate     *dibs.Rate // set_group; nil: unchanged
-	Text     string     // fault: its description
+	Limit    *int
+	Rate     *dibs.Rate
+	Text     string // fault: its description
 }
 
 // New is one job of an enqueue call. Key is part of its payload and unique in the history,

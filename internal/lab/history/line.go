@@ -24,25 +24,25 @@ type line struct {
 	Kinds  bool   `json:"kinds,omitempty"`
 	Lease  int64  `json:"l,omitempty"`
 
-	New      []lineNew         `json:"new,omitempty"`
-	Leases   []dibs.Lease      `json:"leases,omitempty"`
-	Outcomes []dibs.Outcome    `json:"outcomes,omitempty"`
-	IDs      []int64           `json:"ids,omitempty"`
+	New      []lineNew      `json:"new,omitempty"`
+	Leases   []dibs.Lease   `json:"leases,omitempty"`
+	Outcomes []dibs.Outcome `json:"outcomes,omitempty"`
+	IDs      []int64        `json:"ids,omitempty"`
+	Group    string         `json:"g,omitempty"`
+	Text     string         `json:"text,omitempty"`
+
+	End      int64             `json:"e,omitempty"`
+	Fate     Fate              `json:"f,omitempty"`
+	Error    string            `json:"err,omitempty"`
+	Enqueued []dibs.Enqueued   `json:"enqueued,omitempty"`
+	Jobs     []lineJob         `json:"jobs,omitempty"`
+	Changed  []int64           `json:"changed,omitempty"`
+	Asked    []int64           `json:"asked,omitempty"`
+	Refused  []int64           `json:"refused,omitempty"`
+	Left     []int64           `json:"left,omitempty"`
 	Settings *dibs.QueueChange `json:"set,omitempty"`
-	Group    string            `json:"g,omitempty"`
 	Limit    *int              `json:"limit,omitempty"`
 	Rate     *dibs.Rate        `json:"rate,omitempty"`
-	Text     string            `json:"text,omitempty"`
-
-	End      int64           `json:"e,omitempty"`
-	Fate     Fate            `json:"f,omitempty"`
-	Error    string          `json:"err,omitempty"`
-	Enqueued []dibs.Enqueued `json:"enqueued,omitempty"`
-	Jobs     []lineJob       `json:"jobs,omitempty"`
-	Changed  []int64         `json:"changed,omitempty"`
-	Asked    []int64         `json:"asked,omitempty"`
-	Refused  []int64         `json:"refused,omitempty"`
-	Left     []int64         `json:"left,omitempty"`
 }
 
 type lineNew struct {
@@ -79,7 +79,7 @@ func beginLine(c *Call) *line {
 		Number: c.Number, Verb: c.Verb, Begin: c.Begin.UnixMicro(), Tx: c.Tx,
 		Queue: c.Queue, Worker: c.Worker, Want: c.Want, Ahead: c.Ahead, Kinds: c.Kinds, Lease: c.Lease.Microseconds(),
 		Leases: c.Leases, Outcomes: c.Outcomes, IDs: c.IDs,
-		Settings: c.Settings, Group: c.Group, Limit: c.Limit, Rate: c.Rate, Text: c.Text,
+		Group: c.Group, Text: c.Text,
 	}
 	for i := range c.New {
 		n := &c.New[i]
@@ -96,6 +96,7 @@ func endLine(c *Call) *line {
 	l := &line{
 		Number: c.Number, End: c.End.UnixMicro() + 1, Fate: c.Fate, Error: c.Error,
 		Changed: c.Changed, Asked: c.Asked, Refused: c.Refused, Left: c.leftOut,
+		Settings: c.Settings, Limit: c.Limit, Rate: c.Rate,
 	}
 	if c.Fate == Done {
 		for i := range c.New {
@@ -124,7 +125,7 @@ func (l *line) call(client string, same func(string) string) *Call {
 		Client: client, Number: l.Number, Verb: l.Verb, Tx: l.Tx, Begin: instant(l.Begin), Fate: Unknown,
 		Queue: same(l.Queue), Worker: same(l.Worker), Want: l.Want, Ahead: l.Ahead, Kinds: l.Kinds, Lease: duration(l.Lease),
 		Leases: l.Leases, Outcomes: l.Outcomes, IDs: l.IDs,
-		Settings: l.Settings, Group: same(l.Group), Limit: l.Limit, Rate: l.Rate, Text: l.Text,
+		Group: same(l.Group), Text: l.Text,
 	}
 	if len(l.New) > 0 {
 		c.New = make([]New, len(l.New))
@@ -143,6 +144,7 @@ func (l *line) call(client string, same func(string) string) *Call {
 func (l *line) end(c *Call, same func(string) string) {
 	c.End, c.Fate, c.Error = instant(l.End), l.Fate, l.Error
 	c.Changed, c.Asked, c.Refused = l.Changed, l.Asked, l.Refused
+	c.Settings, c.Limit, c.Rate = l.Settings, l.Limit, l.Rate
 	if len(l.Left) > 0 {
 		c.Leases = slices.DeleteFunc(c.Leases, func(held dibs.Lease) bool { return slices.Contains(l.Left, held.ID) })
 		c.Outcomes = slices.DeleteFunc(c.Outcomes, func(o dibs.Outcome) bool { return slices.Contains(l.Left, o.ID) })

@@ -239,14 +239,14 @@ func (c *client) operate() {
 	case 4, 5:
 		_, err = c.db.Edit(ctx, ids, dibs.Edit{Priority: &limit})
 	case 6:
-		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{GroupLimit: &limit})
+		_, err = c.db.ChangeQueue(ctx, "q", dibs.QueueChange{GroupLimit: &limit}.Apply)
 	case 7:
-		err = c.db.SetGroup(ctx, "q", "g1", dibs.GroupChange{Limit: new(limit - 1)})
+		err = c.db.ChangeGroup(ctx, "q", "g1", dibs.GroupChange{Limit: new(limit - 1)}.Apply)
 	case 8:
 		limit += 20
-		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Strict: &yes, Concurrency: &limit})
+		_, err = c.db.ChangeQueue(ctx, "q", dibs.QueueChange{Strict: &yes, Concurrency: &limit}.Apply)
 	case 9:
-		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Concurrency: &none})
+		_, err = c.db.ChangeQueue(ctx, "q", dibs.QueueChange{Concurrency: &none}.Apply)
 	}
 	c.expectError(err)
 }
@@ -254,7 +254,7 @@ func (c *client) operate() {
 // drain completes all jobs that are left.
 func (c *client) drain() {
 	none := 0
-	_, err := c.db.SetQueue(c.t.Context(), "q", dibs.QueueChange{Concurrency: &none})
+	_, err := c.db.ChangeQueue(c.t.Context(), "q", dibs.QueueChange{Concurrency: &none}.Apply)
 	c.expectError(err)
 	for {
 		jobs, err := c.db.Claim(c.t.Context(), dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 100})
@@ -280,7 +280,7 @@ func (c *client) drain() {
 func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clients, steps int, seed uint64) history.Evidence {
 	t.Helper()
 	t.Logf("seed %d", seed)
-	_, err := db.SetQueue(t.Context(), "q", dibs.QueueChange{})
+	_, err := db.ChangeQueue(t.Context(), "q", dibs.QueueChange{}.Apply)
 	must(t, err)
 	queues, err := db.Queues(t.Context())
 	must(t, err)

@@ -81,8 +81,8 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 	}
 	value[[]int64](t)(db.Requeue(ctx, []int64{jobs[0].ID}))
 	value[[]int64](t)(db.Edit(ctx, []int64{jobs[0].ID}, dibs.Edit{Priority: &five}))
-	value[dibs.Queue](t)(db.SetQueue(ctx, "default", dibs.QueueChange{Concurrency: &five}))
-	must(t, db.SetGroup(ctx, "default", "g", dibs.GroupChange{Limit: new(2)}))
+	value[dibs.Queue](t)(db.ChangeQueue(ctx, "default", dibs.QueueChange{Concurrency: &five}.Apply))
+	must(t, db.ChangeGroup(ctx, "default", "g", dibs.GroupChange{Limit: new(2)}.Apply))
 	value[dibs.Swept](t)(db.Sweep(ctx))
 	value[int](t)(db.Prune(ctx, "default", "", time.Hour))
 	must(t, r.Fault("client", "kill", func() error { return nil }))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/crc32"
+	"reflect"
 	"slices"
 	"time"
 
@@ -188,18 +189,43 @@ func (w *wrapped) Prune(ctx context.Context, queue string, state dibs.State, old
 	return n, err
 }
 
-func (w *wrapped) SetQueue(ctx context.Context, name string, change dibs.QueueChange) (q dibs.Queue, err error) {
-	err = w.r.record(&Call{Verb: SetQueue, Queue: name, Settings: &change}, func(*Call) error {
-		q, err = w.Database.SetQueue(ctx, name, change)
+func (w *wrapped) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (q dibs.Queue, err error) {
+	err = w.r.record(&Call{Verb: SetQueue, Queue: name}, func(c *Call) error {
+		q, err = w.Database.ChangeQueue(ctx, name, func(q *dibs.Queue) error {
+			c.Settings = new(dibs.QueueChange)
+			return noteChanges(f, q, c.Settings)
+		})
 		return err
 	})
 	return q, err
 }
 
-func (w *wrapped) SetGroup(ctx context.Context, queue, group string, change dibs.GroupChange) error {
-	return w.r.record(&Call{Verb: SetGroup, Queue: queue, Group: group, Limit: change.Limit, Rate: change.Rate}, func(*Call) error {
-		return w.Database.SetGroup(ctx, queue, group, change)
+func (w *wrapped) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
+	return w.r.record(&Call{Verb: SetGroup, Queue: queue, Group: group}, func(c *Call) error {
+		return w.Database.ChangeGroup(ctx, queue, group, func(g *dibs.Group) error {
+			var change dibs.GroupChange
+			err := noteChanges(f, g, &change)
+			c.Limit, c.Rate = change.Limit, change.Rate
+			return err
+		})
 	})
+}
+
+// noteChanges has f change settings, and sets those fields of change whose settings differ by that.
+func noteChanges[T any](f func(*T) error, settings *T, change any) error {
+	before := *settings
+	if err := f(settings); err != nil {
+		return err
+	}
+	to := reflect.ValueOf(change).Elem()
+	for i := range to.NumField() {
+		name := to.Type().Field(i).Name
+		if now := reflect.ValueOf(settings).Elem().FieldByName(name); !now.Equal(reflect.ValueOf(before).FieldByName(name)) {
+			to.Field(i).Set(reflect.New(now.Type()))
+			to.Field(i).Elem().Set(now)
+		}
+	}
+	return nil
 }
 
 // InTx records the transaction's end: it begins when f returns, and is over when the
@@ -251,9 +277,9 @@ func (w *wrappedTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return w.r.finish(w.id, outcomes, func() error { return w.tx.Finish(ctx, outcomes) })
 }
 
-// SetGroup is not recorded: no call of a recorded transaction changes settings.
-func (w *wrappedTx) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
-	return w.tx.SetGroup(ctx, queue, group, c)
+// ChangeGroup is not recorded: no call of a recorded transaction changes settings.
+func (w *wrappedTx) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
+	return w.tx.ChangeGroup(ctx, queue, group, f)
 }
 
 func (w *wrappedTx) Wake() { w.tx.Wake() }

@@ -191,14 +191,16 @@ func (c *Client) Edit(priority int, ids ...int64) {
 // SetQueue changes settings.
 func (c *Client) SetQueue(change dibs.QueueChange) {
 	c.do("set queue", nil, func(k *call) error {
-		_, err := c.store().SetQueue(c.ctx, Queue, change)
+		_, err := c.store().ChangeQueue(c.ctx, Queue, change.Apply)
 		return err
 	})
 }
 
 // SetGroup gives a group another limit.
 func (c *Client) SetGroup(group string, limit int) {
-	c.do("set group", nil, func(k *call) error { return c.store().SetGroup(c.ctx, Queue, group, dibs.GroupChange{Limit: &limit}) })
+	c.do("set group", nil, func(k *call) error {
+		return c.store().ChangeGroup(c.ctx, Queue, group, dibs.GroupChange{Limit: &limit}.Apply)
+	})
 }
 
 // Pass lets time pass.

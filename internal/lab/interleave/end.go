@@ -14,7 +14,7 @@ func (w *world) end() error {
 		return err
 	}
 	if w.states[len(w.states)-1].Paused {
-		if _, err := store.SetQueue(w.ctx, Queue, dibs.QueueChange{Paused: new(false)}); err != nil {
+		if _, err := store.ChangeQueue(w.ctx, Queue, dibs.QueueChange{Paused: new(false)}.Apply); err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,7 @@ type Setup struct {
 // Set changes the queue's settings.
 func (s *Setup) Set(change dibs.QueueChange) {
 	if s.err == nil {
-		_, s.err = s.store.SetQueue(s.w.ctx, Queue, change)
+		_, s.err = s.store.ChangeQueue(s.w.ctx, Queue, change.Apply)
 	}
 }
 

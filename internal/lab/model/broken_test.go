@@ -97,22 +97,29 @@ func (d backward) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJo
 
 type generous struct{ dibs.Database }
 
-func (d generous) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	if c.Concurrency != nil && *c.Concurrency > 0 {
-		c.Concurrency = new(*c.Concurrency + 1)
-	}
-	q, err := d.Database.SetQueue(ctx, name, c)
+func (d generous) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
+	q, err := d.Database.ChangeQueue(ctx, name, func(q *dibs.Queue) error {
+		q.Concurrency = max(0, q.Concurrency-1)
+		err := f(q)
+		if q.Concurrency > 0 {
+			q.Concurrency++
+		}
+		return err
+	})
 	q.Concurrency = max(0, q.Concurrency-1)
 	return q, err
 }
 
 type crowded struct{ dibs.Database }
 
-func (d crowded) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
-	if *c.Limit > 0 {
-		c.Limit = new(*c.Limit + 1)
-	}
-	return d.Database.SetGroup(ctx, queue, group, c)
+func (d crowded) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
+	return d.Database.ChangeGroup(ctx, queue, group, func(g *dibs.Group) error {
+		err := f(g)
+		if g.Limit > 0 {
+			g.Limit++
+		}
+		return err
+	})
 }
 
 type stubborn struct{ dibs.Database }
@@ -193,12 +200,14 @@ type lax struct {
 	strict map[string]bool // the settings that it reports
 }
 
-func (d *lax) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	if c.Strict != nil {
-		d.strict[name] = *c.Strict
-	}
-	c.Strict = nil
-	q, err := d.Database.SetQueue(ctx, name, c)
+func (d *lax) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
+	q, err := d.Database.ChangeQueue(ctx, name, func(q *dibs.Queue) error {
+		stored := q.Strict
+		q.Strict = d.strict[name]
+		err := f(q)
+		d.strict[name], q.Strict = q.Strict, stored
+		return err
+	})
 	q.Strict = d.strict[name]
 	return q, err
 }

@@ -75,7 +75,7 @@ func Start(t TB, newDatabase Maker) *Run {
 			KeepCompleted: new(3 * time.Hour), KeepDead: new(5 * time.Hour), KeepCancelled: new(4 * time.Hour),
 			MaxAttempts: new(2), PayloadLimit: new(20),
 		}
-		_, err := r.db.SetQueue(r.ctx, queue, c)
+		_, err := r.db.ChangeQueue(r.ctx, queue, c.Apply)
 		r.must(err)
 		_, err = r.m.SetQueue(queue, c)
 		r.must(err)
@@ -341,7 +341,7 @@ func (r *Run) Prune(queue string, state dibs.State, olderThan time.Duration) {
 func (r *Run) SetQueue(name string, c dibs.QueueChange) {
 	r.log("SetQueue", name, c)
 	want, wantErr := r.m.SetQueue(name, c)
-	got, err := r.db.SetQueue(r.ctx, name, c)
+	got, err := r.db.ChangeQueue(r.ctx, name, c.Apply)
 	r.sameError(err, wantErr)
 	r.same("SetQueue", got, want)
 }
@@ -350,7 +350,7 @@ func (r *Run) SetQueue(name string, c dibs.QueueChange) {
 func (r *Run) SetGroup(queue, group string, limit int) {
 	r.log("SetGroup", queue, group, limit)
 	r.m.SetGroup(queue, group, limit)
-	r.must(r.db.SetGroup(r.ctx, queue, group, dibs.GroupChange{Limit: &limit}))
+	r.must(r.db.ChangeGroup(r.ctx, queue, group, dibs.GroupChange{Limit: &limit}.Apply))
 }
 
 // List lists jobs, page by page.

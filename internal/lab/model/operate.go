@@ -163,7 +163,11 @@ func (m *Model) SetQueue(name string, c dibs.QueueChange) (dibs.Queue, error) {
 	m.tick()
 	q := m.queue(name)
 	after := q.Queue
-	if err := checks.Change(&after, c); err != nil {
+	err := checks.Name("queue", name)
+	if err == nil {
+		after, err = checks.Changed(after, c.Apply)
+	}
+	if err != nil {
 		return dibs.Queue{}, err
 	}
 	if after.GroupLimit != q.GroupLimit || after.Strict != q.Strict {

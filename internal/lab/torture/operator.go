@@ -14,38 +14,38 @@ func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
 	switch rng.IntN(8) {
 	case 0:
 		limit := []int{0, 3, 30}[rng.IntN(3)] // 0: no limit, so that a later change sets a first one
-		_, err := r.admin.SetQueue(ctx, limited, dibs.QueueChange{Concurrency: &limit})
+		_, err := r.admin.ChangeQueue(ctx, limited, dibs.QueueChange{Concurrency: &limit}.Apply)
 		return err
 	case 1:
-		_, err := r.admin.SetQueue(ctx, grouped, dibs.QueueChange{GroupLimit: ptr(1 + rng.IntN(3))})
+		_, err := r.admin.ChangeQueue(ctx, grouped, dibs.QueueChange{GroupLimit: ptr(1 + rng.IntN(3))}.Apply)
 		return err
 	case 2: // seldom, so that windows pass without a change
 		if rng.IntN(8) > 0 {
 			return nil
 		}
 		rate := dibs.Rate{N: 50 + rng.IntN(150), Per: time.Second, Burst: rng.IntN(20)}
-		_, err := r.admin.SetQueue(ctx, paced, dibs.QueueChange{Rate: &rate})
+		_, err := r.admin.ChangeQueue(ctx, paced, dibs.QueueChange{Rate: &rate}.Apply)
 		return err
 	case 3:
 		rate := dibs.Rate{N: 5 + rng.IntN(10), Per: time.Second, Burst: rng.IntN(3)}
 		if rng.IntN(5) == 0 {
 			rate = dibs.Rate{}
 		}
-		return r.admin.SetGroup(ctx, paced, groupName(rng.IntN(groups)), dibs.GroupChange{Rate: &rate})
+		return r.admin.ChangeGroup(ctx, paced, groupName(rng.IntN(groups)), dibs.GroupChange{Rate: &rate}.Apply)
 	default:
-		return r.admin.SetGroup(ctx, grouped, groupName(rng.IntN(groups)), dibs.GroupChange{Limit: new(rng.IntN(4))})
+		return r.admin.ChangeGroup(ctx, grouped, groupName(rng.IntN(groups)), dibs.GroupChange{Limit: new(rng.IntN(4))}.Apply)
 	}
 }
 
 // pauseOne pauses a queue for a moment.
 func (r *run) pauseOne(ctx context.Context, rng *rand.Rand) error {
 	q := queues[rng.IntN(len(queues))]
-	if _, err := r.admin.SetQueue(ctx, q, dibs.QueueChange{Paused: ptr(true)}); err != nil {
+	if _, err := r.admin.ChangeQueue(ctx, q, dibs.QueueChange{Paused: ptr(true)}.Apply); err != nil {
 		return err
 	}
 	r.count(pauses)
 	wait(ctx, time.Duration(rng.IntN(1000))*time.Millisecond)
-	_, err := r.admin.SetQueue(ctx, q, dibs.QueueChange{Paused: ptr(false)})
+	_, err := r.admin.ChangeQueue(ctx, q, dibs.QueueChange{Paused: ptr(false)}.Apply)
 	return err
 }
 
@@ -87,7 +87,7 @@ func (r *run) changeJobs(ctx context.Context, rng *rand.Rand) error {
 func (r *run) unpause(ctx context.Context) error {
 	for _, q := range queues {
 		for {
-			_, err := r.admin.SetQueue(ctx, q, dibs.QueueChange{Paused: ptr(false)})
+			_, err := r.admin.ChangeQueue(ctx, q, dibs.QueueChange{Paused: ptr(false)}.Apply)
 			if err == nil {
 				break
 			}

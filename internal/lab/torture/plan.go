@@ -49,12 +49,12 @@ type settings struct {
 // set sets queues, and notes their settings.
 func (r *run) set(ctx context.Context, all ...settings) (err error) {
 	for _, s := range all {
-		if _, err := r.DB.SetQueue(ctx, s.queue, s.change); err != nil {
+		if _, err := r.DB.ChangeQueue(ctx, s.queue, s.change.Apply); err != nil {
 			return err
 		}
 		r.startGroups[s.queue] = map[string]int{}
 		for group, limit := range s.groups {
-			if err := r.DB.SetGroup(ctx, s.queue, group, dibs.GroupChange{Limit: &limit}); err != nil {
+			if err := r.DB.ChangeGroup(ctx, s.queue, group, dibs.GroupChange{Limit: &limit}.Apply); err != nil {
 				return err
 			}
 			if limit > 0 {

@@ -32,7 +32,7 @@ var depths = []struct {
 	}},
 	{"paused", "%s in a paused queue", 0, million, func(ctx context.Context, db dibs.Database, n int) error {
 		yes := true
-		if _, err := db.SetQueue(ctx, "paused", dibs.QueueChange{Paused: &yes}); err != nil {
+		if _, err := db.ChangeQueue(ctx, "paused", dibs.QueueChange{Paused: &yes}.Apply); err != nil {
 			return err
 		}
 		return stock(ctx, db, n, dibs.NewJob{Queue: "paused"})

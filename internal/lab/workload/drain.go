@@ -63,7 +63,7 @@ func (b *Bench) drain(ctx context.Context, s System, handlers, n int) (Measured,
 
 // deleteCompleted makes the queue delete completed jobs at once.
 func deleteCompleted(ctx context.Context, db dibs.Database) error {
-	_, err := db.SetQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(time.Duration)})
+	_, err := db.ChangeQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(time.Duration)}.Apply)
 	return err
 }
 

@@ -37,7 +37,7 @@ func (b *Bench) Groups() []Workload {
 					return b.withDibs(ctx, p, func(o *opened, db dibs.Database) (Measured, error) {
 						for i := range c.rates {
 							change := dibs.GroupChange{Rate: &dibs.Rate{N: 10_000, Per: time.Second}}
-							if err := db.SetGroup(ctx, dibs.DefaultQueue, fmt.Sprint(i), change); err != nil {
+							if err := db.ChangeGroup(ctx, dibs.DefaultQueue, fmt.Sprint(i), change.Apply); err != nil {
 								return Measured{}, err
 							}
 						}

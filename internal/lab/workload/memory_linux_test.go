@@ -52,7 +52,7 @@ func TestAWorkersMemoryStaysTheSame(t *testing.T) {
 	}
 	defer s.Close()
 	keep := d / 6
-	if _, err := s.(dibsSystem).db.SetQueue(t.Context(), dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: &keep}); err != nil {
+	if _, err := s.(dibsSystem).db.ChangeQueue(t.Context(), dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: &keep}.Apply); err != nil {
 		t.Fatal(err)
 	}
 	w, err := b.spawn(t.Context(), "worker", order{System: Dibs.Name, Place: place, Pool: 16, Handlers: 2000})

@@ -83,10 +83,6 @@ func (t shownTable) Prune(context.Context, string, dibs.State, time.Duration) (i
 	return 0, t.cannot("delete rows with SQL")
 }
 
-func (t shownTable) SetQueue(context.Context, string, dibs.QueueChange) (dibs.Queue, error) {
-	return dibs.Queue{}, t.cannot("its settings are in its mapping")
-}
-
 func (t shownTable) ChangeQueue(context.Context, string, func(*dibs.Queue) error) (dibs.Queue, error) {
 	return dibs.Queue{}, t.cannot("its settings are in its mapping")
 }
@@ -96,10 +92,6 @@ func (t shownTable) DeleteQueue(context.Context, string, bool) error {
 }
 
 func (t shownTable) ChangeGroup(context.Context, string, string, func(*dibs.Group) error) error {
-	return t.cannot("its settings are in its mapping")
-}
-
-func (t shownTable) SetGroup(context.Context, string, string, dibs.GroupChange) error {
 	return t.cannot("its settings are in its mapping")
 }
 

@@ -2,7 +2,9 @@ package daemon
 
 import (
 	"net/http"
+	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,6 +43,9 @@ func TestAWorkerStartedByNohupGoesOnAfterHangUps(t *testing.T) {
 func TestAHangUpEndsAWorkerThatDoesNotIgnoreItAndTheLogSaysSo(t *testing.T) {
 	needs.Race(t)
 	c := onSQLite(t)
+	heard := make(chan os.Signal, 1) // while this process handles the signal, its children do not inherit that nohup ignores it
+	signal.Notify(heard, syscall.SIGHUP)
+	defer signal.Stop(heard)
 	w := c.Process("q", "--", "true")
 	w.Says("worker started")
 	w.Signal(syscall.SIGHUP)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
@@ -157,23 +156,11 @@ func (a *app) writeQueue(q dibs.Queue) {
 	if q.Paused {
 		title += a.Paint(term.Yellow, "  paused")
 	}
-	b := q.Backoff
-	a.Block(title, []term.Entry{
-		{Name: "concurrency", Value: cmdline.Limit(q.Concurrency), Meaning: "jobs running at once over all workers"},
-		{Name: "rate", Value: cmdline.RateText(q.Rate), Meaning: "of starts over all workers"},
-		{Name: "group-limit", Value: strconv.Itoa(q.GroupLimit), Meaning: "jobs of one group running at once"},
-		{Name: "group-rate", Value: cmdline.RateText(q.GroupRate), Meaning: "of starts of each group"},
-		{Name: "strict", Value: strconv.FormatBool(q.Strict), Meaning: "a job that waits for its retry holds its place in its group"},
-		{Name: "order", Value: string(q.Order), Meaning: ""},
-		{Name: "lease", Value: wire.FormatDuration(q.Lease), Meaning: ""},
-		{Name: "job-timeout", Value: timeoutText(q.JobTimeout), Meaning: "how long an attempt may run"},
-		{Name: "max-attempts", Value: strconv.Itoa(q.MaxAttempts), Meaning: ""},
-		{Name: "backoff", Value: wire.FormatDuration(b.Base), Meaning: fmt.Sprintf("times %g after each attempt, up to %s, give or take %g %%", b.Factor, wire.FormatDuration(b.Max), 100*b.Jitter)},
-		{Name: "keep-completed", Value: wire.FormatDuration(q.KeepCompleted), Meaning: ""},
-		{Name: "keep-dead", Value: wire.FormatDuration(q.KeepDead), Meaning: ""},
-		{Name: "keep-cancelled", Value: wire.FormatDuration(q.KeepCancelled), Meaning: ""},
-		{Name: "payload-limit", Value: words.Count(int64(q.PayloadLimit)), Meaning: "bytes"},
-	})
+	entries := make([]term.Entry, len(wire.QueueSettings))
+	for i, setting := range wire.QueueSettings {
+		entries[i] = term.Entry{Name: setting.Flag, Value: setting.Shown(q), Meaning: setting.Means()}
+	}
+	a.Block(title, entries)
 }
 
 // maxGroupLines is how many groups with settings of their own, or held by the queue's rate, are shown.
@@ -198,13 +185,6 @@ func (a *app) writeGroups(q dibs.Queue, groups []dibs.Group) {
 	if more := len(groups) - maxGroupLines; more > 0 {
 		a.Say("%s more; --json shows all", words.Plural(more, "group"))
 	}
-}
-
-func timeoutText(d time.Duration) string {
-	if d == 0 {
-		return "no limit"
-	}
-	return wire.FormatDuration(d)
 }
 
 func order(q dibs.Queue) string {

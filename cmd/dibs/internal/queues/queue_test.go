@@ -22,9 +22,9 @@ func TestQueueSettings(t *testing.T) {
 			"--max-attempts", "5", "--keep-completed", "0s", "--keep-dead", "30d", "--keep-cancelled", "12h", "--payload-limit", "1000",
 			"--backoff", "500ms", "--backoff-jitter", "0")
 		for _, want := range []string{
-			"emails\n", "concurrency     20 ", "group-limit     2 ", "strict          true ", "order           lifo\n",
-			"lease           1m30s\n", "max-attempts    5\n", "backoff         500ms         times 2 after each attempt, up to 1h, give or take 0 %\n",
-			"keep-completed  0s\n", "keep-dead       30d\n", "keep-cancelled  12h\n", "payload-limit   1,000         bytes\n",
+			"emails\n", "concurrency     20 ", "group-limit     2 ", "strict          yes ", "order           lifo ",
+			"lease           1m30s ", "max-attempts    5 ", "backoff         500ms  ", "backoff-factor  2  ", "backoff-max     1h  ", "backoff-jitter  0  ",
+			"job-timeout     no limit  ", "keep-completed  0s  ", "keep-dead       30d  ", "keep-cancelled  12h  ", "payload-limit   1000  ",
 		} {
 			if !strings.Contains(changed, want) {
 				c.T.Errorf("dibs queue lacks %q:\n%s", want, changed)
@@ -119,13 +119,13 @@ func TestQueueRates(t *testing.T) {
 		if got := c.OK("ls", "q", "--state", "waiting"); strings.Count(got, "  held ") != 6 {
 			c.T.Errorf("dibs ls does not tell:\n%s", got)
 		}
-		if got := c.OK("queue", "q", "--rate", "6/90s"); !strings.Contains(got, "rate            6/1m30s, burst 3 ") {
+		if got := c.OK("queue", "q", "--rate", "6/90s"); !strings.Contains(got, "rate            6/1m30s ") {
 			c.T.Errorf("dibs queue writes:\n%s", got)
 		}
 		aligned := c.OK("queue", "q", "--rate", "100/min", "--burst", "10")
-		c.HasInOrder(aligned, "concurrency     no limit           jobs running", "rate            100/min, burst 10  of starts over", "payload-limit   1,048,576          bytes\n")
+		c.HasInOrder(aligned, "concurrency     no limit      jobs running", "rate            100/min       most starts over", "burst           10            how many", "payload-limit   1048576       bytes")
 		for typed, shown := range map[string]string{"5/m": "5/min", "5/1m": "5/min", "5/hour": "5/h", "5/d": "5/day", "5/sec": "5/s", "5/s": "5/s"} {
-			if got := c.OK("queue", "q", "--rate", typed); !strings.Contains(got, "rate            "+shown+", burst 10 ") {
+			if got := c.OK("queue", "q", "--rate", typed); !strings.Contains(got, "rate            "+shown+"  ") || !strings.Contains(got, "burst           10 ") {
 				c.T.Errorf("the rate %s is shown as:\n%s", typed, got)
 			}
 		}
@@ -138,7 +138,7 @@ func TestQueueRates(t *testing.T) {
 		c.Feed(strings.Repeat("1\n", 3), "enqueue", "g", "--lines", "--group", "a")
 		c.Has(c.Row(c.OK("queue", "g", "--group-rate", "1/day", "--json")), object{"group_rate": map[string]any{"n": 1, "per": 86400, "burst": 0}})
 		c.Has(c.Row(c.OK("queue", "g", "--group-burst", "2", "--json")), object{"group_rate": map[string]any{"n": 1, "per": 86400, "burst": 2}})
-		if got := c.OK("queue", "g"); !strings.Contains(got, "group-rate      1/day, burst 2 ") || !strings.Contains(got, "  rate            no limit ") {
+		if got := c.OK("queue", "g"); !strings.Contains(got, "group-rate      1/day ") || !strings.Contains(got, "group-burst     2 ") || !strings.Contains(got, "  rate            no limit ") {
 			c.T.Errorf("a queue with a rate for its groups: %s", got)
 		}
 		c.OK("queue", "g", "--group-rate", "0")
@@ -161,7 +161,7 @@ func TestQueueRates(t *testing.T) {
 			{"--rate 5/1ms", "rate.per: must be 1s to 31 days, got 1ms"},
 			{"--rate -5/s", "rate.n: must be 0 (no limit) or more, got -5"},
 			{"--rate 5/s --burst -1", "rate.burst: must be 0 to 1000000000, got -1"},
-			{"--burst 2", "rate.n: is 0"},
+			{"--burst 2", "rate.burst: needs a rate"},
 			{"--group a", "must be GROUP=LIMIT"},
 			{"--group a --rate 2000000/s", "rate.n: must be at most one per microsecond"},
 		} {

@@ -167,7 +167,7 @@ func (m *topModel) open() tea.Cmd {
 // pause asks whether to pause or resume the selected queue.
 func (m *topModel) pause() {
 	db, own := m.db.(interface {
-		SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error)
+		ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error)
 	})
 	if !own {
 		m.news = "an adopted table cannot be paused: stop its workers"
@@ -186,7 +186,7 @@ func (m *topModel) pause() {
 	m.question = &question{
 		text: fmt.Sprintf("%s queue %s?", verb, name),
 		yes: m.do(fmt.Sprintf("queue %s %s", name, done), func(ctx context.Context) error {
-			if _, err := db.SetQueue(ctx, q.Queue, dibs.QueueChange{Paused: &pause}); err != nil {
+			if _, err := db.ChangeQueue(ctx, q.Queue, dibs.QueueChange{Paused: &pause}.Apply); err != nil {
 				return err
 			}
 			return cmdline.NoteChange(ctx, db, verb, 1, "queue "+q.Queue)

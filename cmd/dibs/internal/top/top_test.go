@@ -58,8 +58,12 @@ func (s *stillDatabase) Get(_ context.Context, id int64) (*dibs.RawJob, error) {
 	return nil, dibs.ErrNotFound
 }
 
-func (s *stillDatabase) SetQueue(_ context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	s.changed = append(s.changed, fmt.Sprintf("%s paused=%v", name, *c.Paused))
+func (s *stillDatabase) ChangeQueue(_ context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
+	var q dibs.Queue
+	if err := f(&q); err != nil {
+		return q, err
+	}
+	s.changed = append(s.changed, fmt.Sprintf("%s paused=%v", name, q.Paused))
 	return dibs.Queue{}, s.err
 }
 
