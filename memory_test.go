@@ -59,7 +59,7 @@ func (m *memory) setScript(f func(ctx context.Context, call string) error) {
 	m.script = f
 }
 
-// setJobTimeout is what an operator does with SetQueue.
+// setJobTimeout is what an operator does with ChangeQueue.
 func (m *memory) setJobTimeout(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -89,7 +89,7 @@ func TestAClaimThatBeganWithoutTheLimitCounts(t *testing.T) {
 		if name != "claim" || met {
 			return nil
 		}
-		met = true // SetQueue of another transaction commits
+		met = true // a change of another transaction commits
 		return exec(limited)
 	})
 	jobs, err := rows.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 2})

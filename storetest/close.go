@@ -38,13 +38,6 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 		"Edit":    func() error { _, err := db.Edit(ctx, []int64{j.ID}, dibs.Edit{Priority: new(1)}); return err },
 		"Prune":   func() error { _, err := db.Prune(ctx, "", "", 0); return err },
 		"Queues":  func() error { _, err := db.Queues(ctx); return err },
-		"SetQueue": func() error {
-			_, err := db.ChangeQueue(ctx, "q", dibs.QueueChange{Strict: new(true)}.Apply)
-			return err
-		},
-		"SetGroup": func() error {
-			return db.ChangeGroup(ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(2)}.Apply)
-		},
 		"ChangeQueue": func() error {
 			_, err := db.ChangeQueue(ctx, "q", func(*dibs.Queue) error { return nil })
 			return err

@@ -48,7 +48,7 @@ func nilContext(t *test) {
 	calls := everyCall(none, t.db, j)
 	calls["Tx.Enqueue"] = func() error { _, err := tx.Enqueue(none, copies(1, dibs.NewJob{Kind: "k"})); return err }
 	calls["Tx.Claim"] = func() error { _, err := tx.Claim(none, dibs.ClaimRequest{N: 1, Worker: "w"}); return err }
-	calls["Tx.SetGroup"] = func() error { return tx.ChangeGroup(none, "q", "g", dibs.GroupChange{Limit: new(2)}.Apply) }
+	calls["Tx.ChangeGroup"] = func() error { return tx.ChangeGroup(none, "q", "g", dibs.GroupChange{Limit: new(2)}.Apply) }
 	calls["Tx.Finish"] = func() error { return tx.Finish(none, []dibs.Outcome{j.Lease().Complete(nil)}) }
 	for name, call := range calls {
 		for range 6 { // more often than a pool has connections

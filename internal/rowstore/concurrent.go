@@ -136,7 +136,7 @@ func (s *Session) claimTurn(q *queue) (*queue, error) {
 	return now, nil
 }
 
-// countRunning counts the running jobs of a queue whose limit was set after these jobs were claimed. SetQueue could not
+// countRunning counts the running jobs of a queue whose limit was set after these jobs were claimed. That change could not
 // count them, as claims without the limit may still have been under way. left is how many jobs other transactions have
 // locked; the next claim counts these.
 func (s *Session) countRunning(queue string) (left int, err error) {
