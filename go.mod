@@ -3,7 +3,6 @@ module github.com/dibs-queue/dibs
 go 1.26.0
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/jackc/puddle/v2 v2.2.3
 	github.com/netresearch/go-cron v0.9.1

@@ -82,6 +82,8 @@ var driver = map[string][]string{
 	"cmd/dibs/internal/queues":   {"github.com/spf13/cobra", "github.com/spf13/pflag"},
 	"cmd/dibs/internal/database": {"github.com/jackc/pgx/v5", "github.com/jedib0t/go-pretty/v6", "github.com/spf13/cobra"},
 	"cmd/dibs/internal/top":      {"charm.land/bubbletea/v2", "charm.land/lipgloss/v2", "github.com/spf13/cobra"},
+	"cmd/dibs/internal/linear":   {"github.com/anishathalye/porcupine"},
+	"cmd/dibs/internal/torture":  {"github.com/jackc/pgx/v5", "go.yaml.in/yaml/v4"},
 	"cmd/dibs/internal/term":     {"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
 
 	"internal/reads":    nil,
@@ -127,6 +129,7 @@ var below = map[string][]string{
 	"cmd/dibs/internal/jobs":     {"", "cmd/dibs/internal/cmdline", "cmd/dibs/internal/term", "internal/checks", "internal/failures", "internal/open", "internal/holdups", "internal/wire", "internal/words"},
 	"cmd/dibs/internal/queues":   {"", "cmd/dibs/internal/cmdline", "cmd/dibs/internal/term", "internal/checks", "internal/ticks", "internal/holdups", "internal/wire", "internal/words"},
 	"cmd/dibs/internal/database": {"", "adopt", "adopt/advice", "adopt/mapping", "cmd/dibs/internal/cmdline", "cmd/dibs/internal/term", "diagnosis", "footprint", "internal/adopted", "internal/failures", "internal/open", "internal/ticks", "internal/holdups", "internal/wire", "internal/words", "postgres", "sqlite"},
+	"cmd/dibs/internal/linear":   {"internal/lab/history"},
 	"cmd/dibs/internal/top":      {"", "cmd/dibs/internal/cmdline", "cmd/dibs/internal/jobs", "cmd/dibs/internal/term", "internal/holdups", "internal/wire", "internal/words"},
 
 	"internal/reads":    {"", "internal/checks", "internal/ticks", "internal/waits"},

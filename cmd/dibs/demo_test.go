@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs/internal/lab/torture"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/needs"
 	_ "github.com/jackc/pgx/v5/stdlib" // reads the database without dibs
 )

@@ -16,9 +16,9 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
-	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 )

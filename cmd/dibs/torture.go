@@ -16,9 +16,9 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/pgserver"
-	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/spf13/cobra"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/screens"
-	"github.com/dibs-queue/dibs/internal/lab/torture"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"

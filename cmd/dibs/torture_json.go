@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/lab/history"
-	"github.com/dibs-queue/dibs/internal/lab/torture"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 

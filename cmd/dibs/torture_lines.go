@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
-	"github.com/dibs-queue/dibs/internal/lab/torture"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/spf13/cobra"
 )
 

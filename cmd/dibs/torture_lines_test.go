@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/lab/torture"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 

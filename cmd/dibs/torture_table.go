@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/lab/torture"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/open"
 )
 

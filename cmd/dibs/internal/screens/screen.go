@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-queue/dibs/internal/lab/torture"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/internal/words"
 )

@@ -10,9 +10,9 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/lab/history"
-	"github.com/dibs-queue/dibs/internal/lab/torture"
 )
 
 var (

@@ -7,7 +7,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"github.com/dibs-queue/dibs/internal/lab/torture"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/words"
 )
 

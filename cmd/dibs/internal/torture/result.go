@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/linear"
 	"github.com/dibs-queue/dibs/internal/lab/history"
-	"github.com/dibs-queue/dibs/internal/lab/linear"
 )
 
 // Result holds the verdicts on a run and its figures.
