@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab/faulty"
 	"github.com/dibs-queue/dibs/sqlite"
 	"github.com/dibs-queue/dibs/storetest"
 )
@@ -27,21 +28,32 @@ var broken = []struct {
 	wrap   func(dibs.Database) dibs.Database
 }{
 	{"keeps what came before a bad job", "enqueue/a bad job in the middle leaves nothing of its batch", func(d dibs.Database) dibs.Database { return keepsPrefix{d} }},
-	{"forgets groups", "groups/one of a group runs at a time, in order", func(d dibs.Database) dibs.Database { return ignoresGroups{d} }},
-	{"claims in another order", "claim/jobs come by priority, then run_at, then id", func(d dibs.Database) dibs.Database { return reversesOrder{d} }},
+	{"forgets groups", "groups/one of a group runs at a time, in order", ignoresGroups.Store},
+	{"claims in another order", "claim/jobs come by priority, then run_at, then id", faulty.ReversesOrder.Store},
 	{"gives a job to two claimers", "race/every job is claimed exactly once and none is left", func(d dibs.Database) dibs.Database { return &givesTwice{Database: d} }},
-	{"forgets groups among many claimers", "race/groups run one at a time and in order, through crashes", func(d dibs.Database) dibs.Database { return ignoresGroups{d} }},
-	{"forgets limits of groups", "race/groups never run more than their limit, whichever it is just now", func(d dibs.Database) dibs.Database { return ignoresGroupLimits{d} }},
-	{"forgets the concurrency limit among many claimers", "race/the queue never runs more than its limit, whichever it is just now", func(d dibs.Database) dibs.Database { return ignoresConcurrency{d} }},
-	{"finishes with any token among many claimers", "chaos/whatever happens, every promise is kept", func(d dibs.Database) dibs.Database { return ignoresTokens{d} }},
+	{"forgets groups among many claimers", "race/groups run one at a time and in order, through crashes", ignoresGroups.Store},
+	{"forgets limits of groups", "race/groups never run more than their limit, whichever it is just now", faulty.Fault{Group: func(g *dibs.Group) { g.Limit = 10 }}.Store},
+	{"forgets the concurrency limit among many claimers", "race/the queue never runs more than its limit, whichever it is just now", ignoresConcurrency.Store},
+	{"finishes with any token among many claimers", "chaos/whatever happens, every promise is kept", ignoresTokens.Store},
 	{"reports no lost leases", "extend/lost leases are told, the others extended", func(d dibs.Database) dibs.Database { return hidesLostLeases{d} }},
-	{"does not report refused outcomes", "fence/the others of the batch take effect", func(d dibs.Database) dibs.Database { return hidesRefusals{d} }},
-	{"finishes with any token", "fence/the token of an earlier claim is refused", func(d dibs.Database) dibs.Database { return ignoresTokens{d} }},
+	{"does not report refused outcomes", "fence/the others of the batch take effect", faulty.Fault{HidesRefusals: true}.Store},
+	{"finishes with any token", "fence/the token of an earlier claim is refused", ignoresTokens.Store},
 	{"does not sweep", "sweep/a job whose lease ended waits again in its old place", func(d dibs.Database) dibs.Database { return neverSweeps{d} }},
-	{"forgets the concurrency limit", "concurrency/never more run than the limit says", func(d dibs.Database) dibs.Database { return ignoresConcurrency{d} }},
+	{"forgets the concurrency limit", "concurrency/never more run than the limit says", ignoresConcurrency.Store},
 	{"miscounts", "stats/after a random history the counts equal reality", func(d dibs.Database) dibs.Database { return miscounts{d} }},
 	{"leaves the database inconsistent", "enqueue/ids come in order and grow", func(d dibs.Database) dibs.Database { return inconsistent{d} }},
 }
+
+// These faults are each found by two tests.
+var (
+	ignoresGroups      = faulty.Fault{Job: func(j *dibs.NewJob) { j.Group = "" }}
+	ignoresConcurrency = faulty.Fault{Queue: func(q *dibs.Queue) { q.Concurrency = 0 }}
+	ignoresTokens      = faulty.Fault{Outcome: func(o *dibs.Outcome, now *dibs.RawJob) {
+		if now.State == dibs.Running {
+			o.Token = now.Token
+		}
+	}}
+)
 
 // TestBroken runs in the child process. It runs the suite on the broken store that the parent
 // chose.
@@ -122,24 +134,6 @@ func (d keepsPrefix) Enqueue(ctx context.Context, jobs []dibs.NewJob) (all []dib
 	return all, nil
 }
 
-type ignoresGroups struct{ dibs.Database }
-
-func (d ignoresGroups) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
-	jobs = slices.Clone(jobs)
-	for i := range jobs {
-		jobs[i].Group = ""
-	}
-	return d.Database.Enqueue(ctx, jobs)
-}
-
-type reversesOrder struct{ dibs.Database }
-
-func (d reversesOrder) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	jobs, err := d.Database.Claim(ctx, r)
-	slices.Reverse(jobs)
-	return jobs, err
-}
-
 type givesTwice struct {
 	dibs.Database
 	mu    sync.Mutex
@@ -165,44 +159,9 @@ func (d hidesLostLeases) Extend(ctx context.Context, leases []dibs.Lease, by tim
 	return e, err
 }
 
-type hidesRefusals struct{ dibs.Database }
-
-func (d hidesRefusals) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	if err := d.Database.Finish(ctx, outcomes); !errors.Is(err, dibs.ErrLeaseLost) {
-		return err
-	}
-	return nil
-}
-
-type ignoresTokens struct{ dibs.Database }
-
-func (d ignoresTokens) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	outcomes = slices.Clone(outcomes)
-	for i := range outcomes {
-		if j, err := d.Get(ctx, outcomes[i].ID); err == nil && j.State == dibs.Running {
-			outcomes[i].Token = j.Token
-		}
-	}
-	return d.Database.Finish(ctx, outcomes)
-}
-
 type neverSweeps struct{ dibs.Database }
 
 func (d neverSweeps) Sweep(context.Context) (dibs.Swept, error) { return dibs.Swept{}, nil }
-
-type ignoresConcurrency struct{ dibs.Database }
-
-func (d ignoresConcurrency) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	c.Concurrency = nil
-	return d.Database.ChangeQueue(ctx, name, c.Apply)
-}
-
-type ignoresGroupLimits struct{ dibs.Database }
-
-func (d ignoresGroupLimits) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
-	c.Limit = new(10)
-	return d.Database.ChangeGroup(ctx, queue, group, c.Apply)
-}
 
 type miscounts struct{ dibs.Database }
 

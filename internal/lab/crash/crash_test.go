@@ -13,36 +13,39 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab/crash"
+	"github.com/dibs-queue/dibs/internal/lab/faulty"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 // Each of these stores, except the first, has one fault that the judge must find.
 var stores = []struct {
-	fault string
+	name  string
 	finds string // part of the judge's message; empty: there must be none
-	wrap  func(dibs.Database) dibs.Database
+	fault func(dibs.Database) dibs.Database
 }{
-	{"none", "", func(d dibs.Database) dibs.Database { return d }},
+	{"none", "", faulty.Fault{}.Store},
 	{"forgets the last job of a batch", "promise 1:", func(d dibs.Database) dibs.Database { return losesLastJob{d} }},
 	{"stops in the middle of a batch", "the jobs that were enqueued together", func(d dibs.Database) dibs.Database { return stopsHalfway{d} }},
-	{"commits instead of rolling back", "failed or was rolled back", func(d dibs.Database) dibs.Database { return alwaysCommits{d} }},
+	{"commits instead of rolling back", "failed or was rolled back", faulty.Fault{AlwaysCommits: true}.Store},
 	{"leaves outcomes out of a transaction", "it ended twice", func(d dibs.Database) dibs.Database { return skipsOutcomes{d} }},
 	{"answers before it finishes", "it ended twice", func(d dibs.Database) dibs.Database { return &crash.Early{Database: d} }},
-	{"loses results", "an acknowledged finish was lost", func(d dibs.Database) dibs.Database { return losesResults{d} }},
-	{"counts released attempts", "excused attempts", func(d dibs.Database) dibs.Database { return countsReleases{d} }},
-	{"claims a job and does not return it", "were given to nobody", func(d dibs.Database) dibs.Database { return dropsClaimedJob{d} }},
+	{"loses results", "an acknowledged finish was lost", faulty.Fault{Outcome: func(o *dibs.Outcome, _ *dibs.RawJob) { o.Result = nil }}.Store},
+	{"counts released attempts", "excused attempts", faulty.CountsReleases.Store},
+	{"claims a job and does not return it", "were given to nobody", faulty.Fault{Claimed: func(jobs []*dibs.RawJob) []*dibs.RawJob {
+		return jobs[min(1, max(0, len(jobs)-1)):]
+	}}.Store},
 }
 
 func TestEachFaultIsFound(t *testing.T) {
 	t.Parallel()
 	for _, s := range stores {
-		t.Run(s.fault, func(t *testing.T) {
+		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			r := crash.Random(t)
 			var found []string
 			for range 10 { // some faults show only by luck, and calls without an answer excuse them
-				if found = threeCuts(t, s.wrap, r, s.finds); s.finds == "" || found == nil {
+				if found = threeCuts(t, s.fault, r, s.finds); s.finds == "" || found == nil {
 					break
 				}
 			}
@@ -55,7 +58,7 @@ func TestEachFaultIsFound(t *testing.T) {
 
 // threeCuts judges a new database after each of three cuts. It returns nil once the judge finds
 // the expected violation, and otherwise the judge's last findings.
-func threeCuts(t *testing.T, wrap func(dibs.Database) dibs.Database, r *rand.Rand, finds string) (found []string) {
+func threeCuts(t *testing.T, fault func(dibs.Database) dibs.Database, r *rand.Rand, finds string) (found []string) {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "jobs.db"), sqlite.Options{Relaxed: true})
@@ -64,7 +67,7 @@ func threeCuts(t *testing.T, wrap func(dibs.Database) dibs.Database, r *rand.Ran
 	}
 	defer db.Close()
 	for run := range 3 {
-		cut(t, wrap(db), dir, r, run)
+		cut(t, fault(db), dir, r, run)
 		if found, err = crash.Judge(t.Context(), db, dir, fmt.Sprint("judge-", run)); err != nil {
 			t.Fatal(err)
 		}
@@ -123,12 +126,6 @@ func (d stopsHalfway) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.E
 	return nil, dibs.ErrUnavailable
 }
 
-type alwaysCommits struct{ dibs.Database }
-
-func (d alwaysCommits) InTx(ctx context.Context, f func(dibs.Tx) error) (err error) {
-	return errors.Join(d.Database.InTx(ctx, func(tx dibs.Tx) error { err = f(tx); return nil }), err)
-}
-
 type skipsOutcomes struct{ dibs.Database }
 
 func (d skipsOutcomes) InTx(ctx context.Context, f func(dibs.Tx) error) error {
@@ -138,35 +135,3 @@ func (d skipsOutcomes) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 type skipsFinish struct{ dibs.Tx }
 
 func (skipsFinish) Finish(context.Context, []dibs.Outcome) error { return nil }
-
-type losesResults struct{ dibs.Database }
-
-func (d losesResults) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	outcomes = slices.Clone(outcomes)
-	for i := range outcomes {
-		outcomes[i].Result = nil
-	}
-	return d.Database.Finish(ctx, outcomes)
-}
-
-type countsReleases struct{ dibs.Database }
-
-func (d countsReleases) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	outcomes = slices.Clone(outcomes)
-	for i, o := range outcomes {
-		if o.Ending == dibs.EndRelease {
-			outcomes[i] = dibs.Lease{ID: o.ID, Token: o.Token}.RetryAfter(0, "released")
-		}
-	}
-	return d.Database.Finish(ctx, outcomes)
-}
-
-type dropsClaimedJob struct{ dibs.Database }
-
-func (d dropsClaimedJob) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	jobs, err := d.Database.Claim(ctx, r)
-	if len(jobs) > 1 {
-		jobs = jobs[1:]
-	}
-	return jobs, err
-}

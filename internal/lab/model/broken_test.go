@@ -2,11 +2,9 @@ package model_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,20 +12,29 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab/faulty"
 	"github.com/dibs-queue/dibs/internal/lab/model"
 )
 
 // broken are stores with one fault each.
 var broken = map[string]func(dibs.Database) dibs.Database{
-	"claims in another order":            func(d dibs.Database) dibs.Database { return backward{d} },
-	"allows one more than the limit":     func(d dibs.Database) dibs.Database { return generous{d} },
-	"allows one more of each group":      func(d dibs.Database) dibs.Database { return crowded{d} },
-	"allows an attempt too many":         func(d dibs.Database) dibs.Database { return stubborn{d} },
-	"keeps a unique key after the claim": func(d dibs.Database) dibs.Database { return keeper{d} },
-	"counts released attempts":           func(d dibs.Database) dibs.Database { return petty{d} },
-	"ignores priorities":                 func(d dibs.Database) dibs.Database { return level{d} },
-	"reports no refused outcome":         func(d dibs.Database) dibs.Database { return silent{d} },
-	"commits what was to be rolled back": func(d dibs.Database) dibs.Database { return hasty{d} },
+	"claims in another order":        faulty.ReversesOrder.Store,
+	"allows one more than the limit": func(d dibs.Database) dibs.Database { return generous{d} },
+	"allows one more of each group": faulty.Fault{Group: func(g *dibs.Group) {
+		if g.Limit > 0 {
+			g.Limit++
+		}
+	}}.Store,
+	"allows an attempt too many": faulty.Fault{Outcome: func(o *dibs.Outcome, now *dibs.RawJob) {
+		if o.Ending == dibs.EndRetry && now.LastAttempt() {
+			o.Ending, o.Delay, o.Error = dibs.EndSnooze, new(time.Duration(0)), ""
+		}
+	}}.Store,
+	"keeps a unique key after the claim": faulty.Fault{Job: func(j *dibs.NewJob) { j.UniqueUntil = "" }}.Store,
+	"counts released attempts":           faulty.CountsReleases.Store,
+	"ignores priorities":                 faulty.Fault{Job: func(j *dibs.NewJob) { j.Priority = nil }}.Store,
+	"reports no refused outcome":         faulty.Fault{HidesRefusals: true}.Store,
+	"commits what was to be rolled back": faulty.Fault{AlwaysCommits: true}.Store,
 	"claims jobs of any kind":            func(d dibs.Database) dibs.Database { return blind{d} },
 	"forgets that a queue is strict":     func(d dibs.Database) dibs.Database { return &lax{d, map[string]bool{}} },
 	"cancels no running jobs":            func(d dibs.Database) dibs.Database { return timid{d} },
@@ -42,8 +49,8 @@ func TestFindsBrokenStores(t *testing.T) {
 	if err := flag.Set("rapid.seed", "1"); err != nil {
 		t.Fatal(err)
 	}
-	for fault, wrap := range broken {
-		t.Run("a store that "+fault, func(t *testing.T) {
+	for name, fault := range broken {
+		t.Run("a store that "+name, func(t *testing.T) {
 			t.Parallel()
 			sound := model.SQLite(t, nil)
 			f := &finding{TB: t}
@@ -52,7 +59,7 @@ func TestFindsBrokenStores(t *testing.T) {
 				defer close(done)
 				model.Check(f, func(t model.TB) model.Database {
 					db := sound(t)
-					d := wrap(db.Database)
+					d := fault(db.Database)
 					db.Database, db.Another = d, func() (dibs.Database, error) { return d, nil }
 					return db
 				})
@@ -87,14 +94,6 @@ func (f *finding) FailNow() {
 	runtime.Goexit()
 }
 
-type backward struct{ dibs.Database }
-
-func (d backward) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	jobs, err := d.Database.Claim(ctx, r)
-	slices.Reverse(jobs)
-	return jobs, err
-}
-
 type generous struct{ dibs.Database }
 
 func (d generous) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
@@ -108,84 +107,6 @@ func (d generous) ChangeQueue(ctx context.Context, name string, f func(*dibs.Que
 	})
 	q.Concurrency = max(0, q.Concurrency-1)
 	return q, err
-}
-
-type crowded struct{ dibs.Database }
-
-func (d crowded) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
-	return d.Database.ChangeGroup(ctx, queue, group, func(g *dibs.Group) error {
-		err := f(g)
-		if g.Limit > 0 {
-			g.Limit++
-		}
-		return err
-	})
-}
-
-type stubborn struct{ dibs.Database }
-
-func (d stubborn) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	outcomes = slices.Clone(outcomes)
-	for i := range outcomes {
-		j, err := d.Get(ctx, outcomes[i].ID)
-		if o := &outcomes[i]; err == nil && o.Ending == dibs.EndRetry && j.LastAttempt() {
-			o.Ending, o.Delay, o.Error = dibs.EndSnooze, new(time.Duration(0)), ""
-		}
-	}
-	return d.Database.Finish(ctx, outcomes)
-}
-
-type keeper struct{ dibs.Database }
-
-func (d keeper) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
-	jobs = slices.Clone(jobs)
-	for i := range jobs {
-		jobs[i].UniqueUntil = ""
-	}
-	return d.Database.Enqueue(ctx, jobs)
-}
-
-type petty struct{ dibs.Database }
-
-func (d petty) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	outcomes = slices.Clone(outcomes)
-	for i := range outcomes {
-		if o := &outcomes[i]; o.Ending == dibs.EndRelease {
-			o.Ending = dibs.EndRetry
-			o.Delay = new(time.Duration(0))
-		}
-	}
-	return d.Database.Finish(ctx, outcomes)
-}
-
-type level struct{ dibs.Database }
-
-func (d level) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
-	jobs = slices.Clone(jobs)
-	for i := range jobs {
-		jobs[i].Priority = nil
-	}
-	return d.Database.Enqueue(ctx, jobs)
-}
-
-type silent struct{ dibs.Database }
-
-func (d silent) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	if err := d.Database.Finish(ctx, outcomes); !errors.Is(err, dibs.ErrLeaseLost) {
-		return err
-	}
-	return nil
-}
-
-type hasty struct{ dibs.Database }
-
-func (d hasty) InTx(ctx context.Context, f func(dibs.Tx) error) error {
-	var failed error
-	err := d.Database.InTx(ctx, func(tx dibs.Tx) error {
-		failed = f(tx)
-		return nil
-	})
-	return errors.Join(failed, err)
 }
 
 type blind struct{ dibs.Database }
