@@ -12,10 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
 	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/wire"
+	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 )
@@ -102,18 +104,18 @@ func (a *app) checkBench(cmd *cobra.Command, o *benchOptions) error {
 	changed := cmd.Flags().Changed
 	switch {
 	case changed("schema") || changed("prefix"):
-		return usagef(cmd, "the bench makes a schema of its own; leave out --schema and --prefix")
-	case changed("db") && a.dbFlag == "":
+		return cmdline.Usagef(cmd, "the bench makes a schema of its own; leave out --schema and --prefix")
+	case changed("db") && a.DBFlag == "":
 		// Perhaps from an unset variable: to ignore the flag would measure another database.
-		return usagef(cmd, "--db is empty; give it a value or leave it out")
+		return cmdline.Usagef(cmd, "--db is empty; give it a value or leave it out")
 	case changed("workload") && len(o.workloads) == 0:
-		return usagef(cmd, "--workload is empty; give it a value or leave it out")
+		return cmdline.Usagef(cmd, "--workload is empty; give it a value or leave it out")
 	case o.rounds < 1 || o.rounds > 100:
-		return usagef(cmd, "--rounds must be 1 to 100, got %d", o.rounds)
+		return cmdline.Usagef(cmd, "--rounds must be 1 to 100, got %d", o.rounds)
 	case !(o.scale >= 0.001 && o.scale <= 10): // written so that NaN is refused
-		return usagef(cmd, "--scale must be 0.001 to 10, got %v", o.scale)
+		return cmdline.Usagef(cmd, "--scale must be 0.001 to 10, got %v", o.scale)
 	case o.pool < 4 || o.pool > 1000:
-		return usagef(cmd, "--pool must be 4 to 1000, got %d", o.pool)
+		return cmdline.Usagef(cmd, "--pool must be 4 to 1000, got %d", o.pool)
 	}
 	return nil
 }
@@ -121,8 +123,8 @@ func (a *app) checkBench(cmd *cobra.Command, o *benchOptions) error {
 // bench measures and shows the results, even those before an interrupt.
 func (a *app) bench(cmd *cobra.Command, o *benchOptions) (err error) {
 	ctx, path, server := cmd.Context(), "", ""
-	if a.dbFlag != "" {
-		if path, server, err = open.Place(a.dbFlag); err != nil {
+	if a.DBFlag != "" {
+		if path, server, err = open.Place(a.DBFlag); err != nil {
 			return err
 		}
 	}
@@ -235,9 +237,9 @@ func chooseWorkloads(cmd *cobra.Command, all []workload.Workload, onSQLite bool,
 		is := func(w workload.Workload) bool { return strings.EqualFold(id, w.ID) }
 		switch {
 		case !slices.ContainsFunc(all, is):
-			return nil, usagef(cmd, "--workload: there is no workload %q; 'dibs bench --list' lists them", id)
+			return nil, cmdline.Usagef(cmd, "--workload: there is no workload %q; 'dibs bench --list' lists them", id)
 		case !slices.ContainsFunc(chosen, is):
-			return nil, usagef(cmd, "--workload: %s is for PostgreSQL only; name a database there with --db", id)
+			return nil, cmdline.Usagef(cmd, "--workload: %s is for PostgreSQL only; name a database there with --db", id)
 		}
 	}
 	return chosen, nil
@@ -251,7 +253,7 @@ func enoughConns(ctx context.Context, b *workload.Bench, list []workload.Workloa
 	}
 	for _, w := range list {
 		if w.Conns > free {
-			return &hintError{
+			return &cmdline.HintError{
 				Err:  fmt.Errorf("%s needs about %d connections, and the PostgreSQL server has %d free (see its max_connections)", w.ID, w.Conns, free),
 				Next: "give a smaller --pool, or leave " + w.ID + " out with --workload",
 			}
@@ -277,7 +279,7 @@ func (a *app) listWorkloads(o *benchOptions) error {
 		if w.Postgres {
 			note = "PostgreSQL only"
 		}
-		t.AppendRow([]any{w.ID, w.Name, roughly(w.Takes), note})
+		t.AppendRow([]any{w.ID, w.Name, words.Roughly(w.Takes), note})
 	}
 	t.Render()
 	return nil

@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/wire"
+	"github.com/dibs-queue/dibs/internal/words"
 )
 
 // benchReport holds the results of a run. 'dibs help json' describes it.
@@ -90,13 +92,13 @@ func (a *app) benchText(r *benchReport) string {
 	}
 	var b strings.Builder
 	for _, w := range r.Workloads {
-		fmt.Fprintf(&b, "\n%-4s %s\n", w.ID, a.Paint(bold, w.Name))
+		fmt.Fprintf(&b, "\n%-4s %s\n", w.ID, a.Paint(term.Bold, w.Name))
 		for _, f := range w.Figures {
 			spread := ""
 			if len(f.All) > 1 {
 				spread = workload.Short(f.Min) + " to " + workload.Short(f.Max)
 			}
-			line := fmt.Sprintf("     %-*s  %6s %-9s  %s", name, f.Name, workload.Short(f.Median), f.Unit, a.Paint(faint, spread))
+			line := fmt.Sprintf("     %-*s  %6s %-9s  %s", name, f.Name, workload.Short(f.Median), f.Unit, a.Paint(term.Faint, spread))
 			b.WriteString(strings.TrimRight(line, " ") + "\n")
 		}
 	}
@@ -107,9 +109,9 @@ func (a *app) benchText(r *benchReport) string {
 		{Name: "dibs", Value: r.Dibs},
 		{Name: "rounds", Value: fmt.Sprint(r.Rounds)},
 		{Name: "scale", Value: fmt.Sprint(r.Scale)},
-		{Name: "pool", Value: plural(r.Pool, "connection")},
-		{Name: "handlers", Value: count(int64(r.Handlers))},
-		{Name: "payload", Value: plural(workload.LetterBytes, "byte")},
+		{Name: "pool", Value: words.Plural(r.Pool, "connection")},
+		{Name: "handlers", Value: words.Count(int64(r.Handlers))},
+		{Name: "payload", Value: words.Plural(workload.LetterBytes, "byte")},
 	})
 	return b.String()
 }

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/screens"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/wire"
-	"golang.org/x/term"
+	"github.com/dibs-queue/dibs/internal/words"
+	xterm "golang.org/x/term"
 )
 
 // benchScreen shows the progress of the bench: a bar on stderr if that is a terminal, else
@@ -42,7 +44,7 @@ func (a *app) newBenchScreen(where string, list []workload.Workload, o *benchOpt
 	if o.scale < 0.5 {
 		rough = fmt.Sprintf("; figures are rough at --scale %v", o.scale)
 	}
-	fmt.Fprintf(out, "dibs bench: %s, about %s, %s%s\n", plural(len(list), "workload"), roughly(s.total), where, rough)
+	fmt.Fprintf(out, "dibs bench: %s, about %s, %s%s\n", words.Plural(len(list), "workload"), words.Roughly(s.total), where, rough)
 	if a.ErrTTY {
 		s.stopBar, s.ended = make(chan struct{}), make(chan struct{})
 		go s.draw()
@@ -90,7 +92,7 @@ func (s *benchScreen) draw() {
 			fmt.Fprint(s.a.ErrScreen, "\r\x1b[2K")
 			return
 		case <-tick.C:
-			fmt.Fprintf(s.a.ErrScreen, "\r\x1b[2K%s", clip(s.line(time.Now()), s.width()-3)) // leaves room for "^C"
+			fmt.Fprintf(s.a.ErrScreen, "\r\x1b[2K%s", term.Clip(s.line(time.Now()), s.width()-3)) // leaves room for "^C"
 		}
 	}
 }
@@ -98,7 +100,7 @@ func (s *benchScreen) draw() {
 // width reads the terminal's width for each drawing, since a wrapped line cannot be redrawn.
 func (s *benchScreen) width() int {
 	if f, ok := s.a.ErrScreen.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		if w, _, err := xterm.GetSize(int(f.Fd())); err == nil && w > 0 {
 			return w
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/lab/workload"
 	"github.com/dibs-queue/dibs/internal/needs"
@@ -20,27 +22,27 @@ import (
 func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 	needs.Long(t)
 	onEach(t, func(c *cli) {
-		if !strings.HasPrefix(c.db, "sqlite:") {
-			needs.Night(c.t, "the workloads are the same on SQLite")
+		if !strings.HasPrefix(c.DB, "sqlite:") {
+			needs.Night(c.T, "the workloads are the same on SQLite")
 		}
 		untouched := c.untouched()
-		temp := c.t.TempDir()
-		cmd := c.command("bench", "--scale", "0.001", "--json")
+		temp := c.T.TempDir()
+		cmd := c.Command("bench", "--scale", "0.001", "--json")
 		cmd.Env = append(cmd.Env, "TMPDIR="+temp)
-		run := c.finished(cmd)
+		run := c.Finished(cmd)
 		var r benchReport
-		if err := json.Unmarshal([]byte(run.Out), &r); err != nil || run.Code != exitOK || strings.Count(run.Err, "\n") != 1 || !strings.HasPrefix(run.Err, "dibs bench: ") {
-			c.t.Fatalf("exit code %d, %v\n%s%s", run.Code, err, run.Out, run.Err)
+		if err := json.Unmarshal([]byte(run.Out), &r); err != nil || run.Code != cmdline.ExitOK || strings.Count(run.Err, "\n") != 1 || !strings.HasPrefix(run.Err, "dibs bench: ") {
+			c.T.Fatalf("exit code %d, %v\n%s%s", run.Code, err, run.Out, run.Err)
 		}
-		onSQLite := strings.HasPrefix(c.db, "sqlite:")
+		onSQLite := strings.HasPrefix(c.DB, "sqlite:")
 		all := workload.All(&workload.Bench{Scale: 0.001})
 		all = slices.DeleteFunc(all, func(w workload.Workload) bool { return w.Postgres && onSQLite })
 		if len(r.Workloads) != len(all) {
-			c.t.Fatalf("%d workloads, want %d", len(r.Workloads), len(all))
+			c.T.Fatalf("%d workloads, want %d", len(r.Workloads), len(all))
 		}
 		for i, w := range r.Workloads {
 			if w.ID != all[i].ID || w.Name != all[i].Name || len(w.Figures) == 0 {
-				c.t.Errorf("%v, want a figure at least of %s, %s", w, all[i].ID, all[i].Name)
+				c.T.Errorf("%v, want a figure at least of %s, %s", w, all[i].ID, all[i].Name)
 				continue
 			}
 			f := w.Figures[0]
@@ -49,7 +51,7 @@ func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 				did = slices.Max(w.Series[0]) > 0
 			}
 			if len(f.All) != 1 || !did {
-				c.t.Errorf("%s, %s: %v", w.ID, w.Name, f)
+				c.T.Errorf("%s, %s: %v", w.ID, w.Name, f)
 			}
 		}
 		durability := "fsync"
@@ -57,11 +59,11 @@ func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 			durability = "synchronous"
 		}
 		if r.Interrupted || r.Dibs == "" || r.Machine["cores"] == "" || r.Server["server_version"] == "" || r.Server[durability] == "" {
-			c.t.Errorf("it does not say what the figures depend on: %s", run.Out)
+			c.T.Errorf("it does not say what the figures depend on: %s", run.Out)
 		}
 		untouched()
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-			c.t.Errorf("the bench left files behind: %v, %v", left, err)
+			c.T.Errorf("the bench left files behind: %v, %v", left, err)
 		}
 	})
 }
@@ -69,8 +71,8 @@ func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 // untouched records the contents of the database, and returns a function that fails if they
 // have changed. A SQLite file must not even be opened.
 func (c *cli) untouched() func() {
-	c.t.Helper()
-	path, onSQLite := strings.CutPrefix(c.db, "sqlite:")
+	c.T.Helper()
+	path, onSQLite := strings.CutPrefix(c.DB, "sqlite:")
 	look := func() (n int, names []string, file []byte) {
 		if !onSQLite {
 			return tables(c), nil, nil
@@ -80,16 +82,16 @@ func (c *cli) untouched() func() {
 			file, err = os.ReadFile(path)
 		}
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 		return 0, names, file
 	}
 	n, names, file := look()
 	return func() {
-		c.t.Helper()
+		c.T.Helper()
 		nowN, nowNames, nowFile := look()
 		if nowN != n || !slices.Equal(nowNames, names) || !bytes.Equal(nowFile, file) {
-			c.t.Errorf("something was left behind, or touched: %d tables and schemas, before it %d; files %q, before it %q", nowN, n, nowNames, names)
+			c.T.Errorf("something was left behind, or touched: %d tables and schemas, before it %d; files %q, before it %q", nowN, n, nowNames, names)
 		}
 	}
 }
@@ -112,31 +114,31 @@ func TestBenchRefuses(t *testing.T) {
 		{"--db sqlite:no/such/folder/my.db", "there is no folder no/such/folder"},
 		{"W3", "unknown command"},
 	} {
-		c.fails(exitUsage, "", append([]string{"bench"}, strings.Fields(test.args)...), test.says)
+		c.Fails(cmdline.ExitUsage, "", append([]string{"bench"}, strings.Fields(test.args)...), test.says)
 	}
 }
 
 func TestBenchNeedsEnoughConnections(t *testing.T) {
 	onEach(t, func(c *cli) {
-		if strings.HasPrefix(c.db, "sqlite:") {
+		if strings.HasPrefix(c.DB, "sqlite:") {
 			return // SQLite has no connections
 		}
 		untouched := c.untouched()
-		c.fails(exitFailure, "", []string{"bench", "--workload", "W3", "--pool", "1000"}, "W3 needs about 1007 connections", "max_connections", "--pool")
+		c.Fails(cmdline.ExitFailure, "", []string{"bench", "--workload", "W3", "--pool", "1000"}, "W3 needs about 1007 connections", "max_connections", "--pool")
 		untouched()
 	})
 }
 
 func TestBenchListsItsWorkloads(t *testing.T) {
 	c := onSQLite(t)
-	text := c.ok("bench", "--list")
-	rows := c.rows(c.ok("bench", "--list", "--json"))
+	text := c.OK("bench", "--list")
+	rows := c.Rows(c.OK("bench", "--list", "--json"))
 	all := workload.All(&workload.Bench{Scale: 1})
 	if len(rows) != len(all) {
 		t.Fatalf("%d workloads, want %d", len(rows), len(all))
 	}
 	for i, w := range all {
-		c.has(rows[i], object{"id": w.ID, "name": w.Name, "postgres_only": w.Postgres})
+		c.Has(rows[i], object{"id": w.ID, "name": w.Name, "postgres_only": w.Postgres})
 		if takes, ok := rows[i]["takes"].(float64); !ok || takes < 1 || !strings.Contains(text, w.ID) || !strings.Contains(text, w.Name) {
 			t.Errorf("%s takes %v s, in %s", w.ID, rows[i]["takes"], text)
 		}
@@ -172,7 +174,7 @@ func TestBenchBarFitsAndComesToItsEnd(t *testing.T) {
 	}
 	for _, w := range list {
 		s.begin(w)
-		line := clip(s.line(s.begun), 79)
+		line := term.Clip(s.line(s.begun), 79)
 		if lipgloss.Width(line) > 79 || !strings.Contains(line, w.ID) {
 			t.Errorf("%d columns: %s", lipgloss.Width(line), line)
 		}

@@ -12,6 +12,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// app is one run of the command; the demo, the torture and the bench are its methods.
+type app struct{ *cmdline.App }
+
 // headings are those of the root's help.
 var headings = []cmdline.Heading{
 	{Title: "Jobs:", Names: []string{"enqueue", "ls", "show", "wait", "edit", "cancel", "requeue", "prune"}},
@@ -28,10 +31,10 @@ func newRoot(run *cmdline.App) *cobra.Command {
 
 // commands are all commands: those of the headings, and topics of the help.
 func commands(run *cmdline.App) []*cobra.Command {
-	lab := bridge(run)
+	a := &app{run}
 	return slices.Concat(
 		jobs.Commands(run), daemon.Commands(run), queues.Commands(run), top.Commands(run), database.Commands(run),
-		[]*cobra.Command{lab.begin(newDemoCmd(lab)), lab.begin(newTortureCmd(lab)), lab.begin(newBenchCmd(lab))},
+		[]*cobra.Command{newDemoCmd(a), newTortureCmd(a), newBenchCmd(a)},
 		[]*cobra.Command{newVersionCmd(run), cmdline.NewExitCodesTopic(), newJSONTopic()},
 	)
 }

@@ -7,8 +7,10 @@ import (
 	"os"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/screens"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
+	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/spf13/cobra"
 )
 
@@ -37,9 +39,9 @@ that it removes too; nothing else there is touched.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case cmd.Flags().Changed("schema") || cmd.Flags().Changed("prefix"):
-				return usagef(cmd, "the demo makes a schema or prefix of its own; leave out --schema and --prefix")
+				return cmdline.Usagef(cmd, "the demo makes a schema or prefix of its own; leave out --schema and --prefix")
 			case jobs < 500 || jobs > 100_000:
-				return usagef(cmd, "--jobs must be 500 to 100000, got %d", jobs)
+				return cmdline.Usagef(cmd, "--jobs must be 500 to 100000, got %d", jobs)
 			}
 			return a.demo(cmd.Context(), jobs, keep)
 		},
@@ -59,7 +61,7 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	place, err := newPlace(ctx, "demo", a.dbFlag, dir)
+	place, err := newPlace(ctx, "demo", a.DBFlag, dir)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
@@ -73,7 +75,7 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 		_, removed := place.remove(context.WithoutCancel(ctx))
 		err = errors.Join(err, removed, os.RemoveAll(dir))
 	}()
-	shown := a.newScreen("dibs demo", fmt.Sprintf("%s · %d worker processes · %s", plural(jobs, "job"), torture.DemoWorkers, place.text), 0)
+	shown := a.newScreen("dibs demo", fmt.Sprintf("%s · %d worker processes · %s", words.Plural(jobs, "job"), torture.DemoWorkers, place.text), 0)
 	result, err := a.runTorture(ctx, shown, place, "", torture.Config{
 		About: torture.About{Dibs: readVersion().Version, Command: "dibs demo", Workers: torture.DemoWorkers, Duration: demoTime, Jobs: jobs},
 		DB:    place.db, Dir: dir,
@@ -99,8 +101,8 @@ func (a *app) writeDemoVerdict(shown *screens.Screen, r *torture.Result, program
 		}
 	}
 	if !r.Kept() {
-		return &hintError{
-			Err:  &codeError{Code: exitFailure, Err: fmt.Errorf("a promise was broken")},
+		return &cmdline.HintError{
+			Err:  &cmdline.CodeError{Code: cmdline.ExitFailure, Err: fmt.Errorf("a promise was broken")},
 			Next: "the workers' notes and the jobs were kept; please report this with them",
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/needs"
 	_ "github.com/jackc/pgx/v5/stdlib" // reads the database without dibs
@@ -20,43 +22,43 @@ import (
 func TestDemoKeepsEveryPromiseAndCleansUp(t *testing.T) {
 	needs.Long(t)
 	onEach(t, func(c *cli) {
-		if strings.HasPrefix(c.db, "sqlite:") {
-			needs.Night(c.t, "the README's demo is TestARealRunWithAKilledProcessKeepsEveryPromise, on SQLite")
+		if strings.HasPrefix(c.DB, "sqlite:") {
+			needs.Night(c.T, "the README's demo is TestARealRunWithAKilledProcessKeepsEveryPromise, on SQLite")
 		}
 		program, err := os.Executable()
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 		var before int
 		var temp string
 		var out []byte
 		var v demoVerdictJSON
 		for try := 1; ; try++ {
-			before, temp, v = tables(c), c.t.TempDir(), demoVerdictJSON{}
-			cmd := exec.CommandContext(c.t.Context(), program, "demo", "--db", c.db, "--jobs", "500", "--json")
-			cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+temp)
+			before, temp, v = tables(c), c.T.TempDir(), demoVerdictJSON{}
+			cmd := exec.CommandContext(c.T.Context(), program, "demo", "--db", c.DB, "--jobs", "500", "--json")
+			cmd.Env = append(os.Environ(), clitest.AsCommand+"=1", "TMPDIR="+temp)
 			var errs bytes.Buffer
 			cmd.Stderr = &errs
 			var failure error
 			out, failure = cmd.Output()
 			if err := json.Unmarshal(out, &v); err != nil {
-				c.t.Fatalf("dibs demo: %v, %v\n%s%s", failure, err, out, errs.String())
+				c.T.Fatalf("dibs demo: %v, %v\n%s%s", failure, err, out, errs.String())
 			}
 			if failure == nil {
 				break
 			}
 			if try == 10 || !onlyLate(v) {
-				c.t.Fatalf("dibs demo: %v\n%s%s", failure, out, errs.String())
+				c.T.Fatalf("dibs demo: %v\n%s%s", failure, out, errs.String())
 			}
 		}
 		if !v.Kept || v.Jobs != 500 || v.Attempts <= 500 || len(v.Promises) < 13 || v.RecoveryMax == 0 {
-			c.t.Errorf("verdict: %s", out)
+			c.T.Errorf("verdict: %s", out)
 		}
 		if after := tables(c); after != before {
-			c.t.Errorf("the demo left tables behind: %d, before it %d", after, before)
+			c.T.Errorf("the demo left tables behind: %d, before it %d", after, before)
 		}
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-			c.t.Errorf("the demo left files behind: %v, %v", left, err)
+			c.T.Errorf("the demo left files behind: %v, %v", left, err)
 		}
 	})
 }
@@ -71,28 +73,28 @@ func onlyLate(v demoVerdictJSON) bool {
 
 // tables counts the relations and the schemas of the database.
 func tables(c *cli) int {
-	c.t.Helper()
-	driver, source, count := "pgx", c.db, `select (select count(*) from pg_class where relkind in ('r', 'i', 'v', 'S'))
+	c.T.Helper()
+	driver, source, count := "pgx", c.DB, `select (select count(*) from pg_class where relkind in ('r', 'i', 'v', 'S'))
 		+ (select count(*) from pg_namespace where nspname not like 'pg_%')`
-	if path, ok := strings.CutPrefix(c.db, "sqlite:"); ok {
+	if path, ok := strings.CutPrefix(c.DB, "sqlite:"); ok {
 		driver, source, count = "sqlite", path, "select count(*) from sqlite_master"
 	}
 	db, err := sql.Open(driver, source)
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	defer db.Close()
 	var n int
-	if err := db.QueryRowContext(c.t.Context(), count).Scan(&n); err != nil {
-		c.t.Fatal(err)
+	if err := db.QueryRowContext(c.T.Context(), count).Scan(&n); err != nil {
+		c.T.Fatal(err)
 	}
 	return n
 }
 
 func TestDemoRefuses(t *testing.T) {
 	c := onSQLite(t)
-	c.fails(exitUsage, "", []string{"demo", "--jobs", "3"}, "--jobs must be 500 to 100000, got 3", "dibs demo --help")
-	c.fails(exitUsage, "", []string{"demo", "--prefix", "mine_"}, "makes a schema or prefix of its own")
+	c.Fails(cmdline.ExitUsage, "", []string{"demo", "--jobs", "3"}, "--jobs must be 500 to 100000, got 3", "dibs demo --help")
+	c.Fails(cmdline.ExitUsage, "", []string{"demo", "--prefix", "mine_"}, "makes a schema or prefix of its own")
 }
 
 func TestADemosVerdictDecidesTheExitCode(t *testing.T) {
@@ -102,8 +104,8 @@ func TestADemosVerdictDecidesTheExitCode(t *testing.T) {
 		var out bytes.Buffer
 		a := newApp(strings.NewReader(""), &out, &bytes.Buffer{})
 		err := a.writeDemoVerdict(a.newScreen("dibs demo", "", 0), r, "dibs")
-		var code *codeError
-		if got := errors.As(err, &code) && code.Code == exitFailure; got != broken {
+		var code *cmdline.CodeError
+		if got := errors.As(err, &code) && code.Code == cmdline.ExitFailure; got != broken {
 			t.Errorf("broken: %v, error %v", broken, err)
 		}
 		if !strings.Contains(out.String(), "jobs enqueued") || strings.Contains(out.String(), "Next") == broken {

@@ -207,7 +207,7 @@ func (h *hostileDB) refused() [][]string {
 		{"--db", "sqlite:" + clitest.EvilName, "ls"},
 		{"--db", clitest.EvilName, "ls"},
 		{"--schema", clitest.EvilName, "--db", "postgres://127.0.0.1:1/x", "ls"},
-		{"--prefix", clitest.EvilName, "--db", "sqlite:x.db", "migrate", "--print"},
+		{"--prefix", clitest.EvilName, "--db", "sqlite:x.DB", "migrate", "--print"},
 		{"ls", "--table", clitest.EvilName},
 		{"enqueue", "q", "--file", clitest.EvilName, "--lines"},
 		{"work", "q", "--", clitest.EvilName},

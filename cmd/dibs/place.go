@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/spf13/cobra"
 )
 
@@ -15,11 +17,11 @@ import (
 // and leaves out --schema and --prefix.
 func (a *app) ownTables(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.Var(&a.dbFlag, "db", "`URL` of the database: sqlite:PATH or postgres://…; default: SQLite in a\ntemporary folder")
-	f.StringVar(&a.schema, "schema", a.schema, "")
-	f.StringVar(&a.prefix, "prefix", a.prefix, "")
+	f.Var(&a.DBFlag, "db", "`URL` of the database: sqlite:PATH or postgres://…; default: SQLite in a\ntemporary folder")
+	f.StringVar(&a.Schema, "schema", a.Schema, "")
+	f.StringVar(&a.Prefix, "prefix", a.Prefix, "")
 	f.Lookup("schema").Hidden, f.Lookup("prefix").Hidden = true, true
-	cmd.Annotations = map[string]string{ownPlace: ""}
+	cmd.Annotations = map[string]string{cmdline.OwnPlace: ""}
 }
 
 // place holds the jobs of the demo or the torture, in tables that no other program uses.
@@ -68,7 +70,7 @@ func (p *place) table(name string) string {
 
 // flags returns the flags with which dibs opens the place.
 func (p *place) flags() string {
-	flags := "--db " + shellWord(p.url.String())
+	flags := "--db " + words.ShellWord(p.url.String())
 	switch {
 	case p.opts.Schema != "":
 		flags += " --schema " + p.opts.Schema

@@ -39,11 +39,11 @@ var secretURLs = []string{
 	"postgres:u:S3CRET@127.0.0.1:1/db",
 	"mysql://u:S3CRET@127.0.0.1:1/db",
 	"u:S3CRET@h/db",
-	"u:S3CRET@h/x.db",
+	"u:S3CRET@h/x.DB",
 	"u:a/S3CRET@h/x.sqlite3",
-	"sqlite:u:S3CRET@h/x.db",
+	"sqlite:u:S3CRET@h/x.DB",
 	"host=127.0.0.1 port=1 password=S3CRET",
-	"host=127.0.0.1 password='a S3CRET' dbname=x.db",
+	"host=127.0.0.1 password='a S3CRET' dbname=x.DB",
 	"sqlite:host=h password=S3CRET",
 }
 

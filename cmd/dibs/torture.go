@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/lab"
@@ -91,7 +92,7 @@ func newTortureCmd(a *app) *cobra.Command {
 			switch {
 			case o.judge != "":
 				return a.judgeTorture(cmd, o)
-			case a.table != "":
+			case a.Table != "":
 				return a.tortureTable(cmd.Context(), o)
 			}
 			return a.torture(cmd.Context(), o)
@@ -99,14 +100,14 @@ func newTortureCmd(a *app) *cobra.Command {
 	}
 	f := cmd.Flags()
 	o.duration = 2 * time.Minute
-	f.Var((*durationFlag)(&o.duration), "duration", "how long the faults go on, 5s to 24h")
+	f.Var((*cmdline.DurationFlag)(&o.duration), "duration", "how long the faults go on, 5s to 24h")
 	f.IntVar(&o.workers, "workers", 8, "how many worker processes, 1 to 64")
 	f.Uint64Var(&o.seed, "seed", 0, "`SEED` of the faults and the loads; default: random")
 	f.StringVar(&o.report, "report", "", "write a page on what happened to `FILE`, for a browser")
 	f.StringVar(&o.history, "history", "", "keep the processes' records in `DIR`, which must be empty or not exist")
 	f.StringVar(&o.judge, "judge", "", "run nothing: judge again the records that are kept in `DIR`")
 	f.StringVar(&o.bin, "pg-bin", "", "`DIR` of initdb and postgres: start a server of its own, and kill it too")
-	f.StringVar(&a.table, "table", "", "torture a copy of the adopted table that the mapping in `FILE` is about")
+	f.StringVar(&a.Table, "table", "", "torture a copy of the adopted table that the mapping in `FILE` is about")
 	a.ownTables(cmd)
 	cmd.AddCommand(newTortureProcessCmd(a), newTortureLinesCmd(a))
 	return cmd
@@ -117,31 +118,31 @@ func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 	for _, name := range []string{"db", "report", "history", "judge", "pg-bin", "table"} {
 		// Perhaps from an unset variable: to ignore the flag would judge another database.
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
-			return usagef(cmd, "--%s is empty; give it a value or leave it out", name)
+			return cmdline.Usagef(cmd, "--%s is empty; give it a value or leave it out", name)
 		}
 	}
 	if o.judge != "" {
 		for _, other := range []string{"db", "duration", "workers", "seed", "history", "pg-bin", "table"} {
-			if changed(other) && (other != "db" || a.dbFlag != "") {
-				return usagef(cmd, "--judge looks at records of an earlier run; leave out --%s", other)
+			if changed(other) && (other != "db" || a.DBFlag != "") {
+				return cmdline.Usagef(cmd, "--judge looks at records of an earlier run; leave out --%s", other)
 			}
 		}
 		return checkTorturePaths(cmd, o)
 	}
 	switch {
 	case changed("schema") || changed("prefix"):
-		return usagef(cmd, "the torture makes a schema or prefix of its own; leave out --schema and --prefix")
+		return cmdline.Usagef(cmd, "the torture makes a schema or prefix of its own; leave out --schema and --prefix")
 	case o.duration < 5*time.Second || o.duration > 24*time.Hour:
-		return usagef(cmd, "--duration must be 5s to 24h, got %v", o.duration)
+		return cmdline.Usagef(cmd, "--duration must be 5s to 24h, got %v", o.duration)
 	case o.workers < 1 || o.workers > 64:
-		return usagef(cmd, "--workers must be 1 to 64, got %d", o.workers)
-	case o.bin != "" && a.table != "":
-		return usagef(cmd, "--pg-bin starts an empty server; name the one that holds the table with --db")
-	case o.bin != "" && a.dbFlag != "":
-		return usagef(cmd, "--db names a server and --pg-bin starts another; give one of them")
+		return cmdline.Usagef(cmd, "--workers must be 1 to 64, got %d", o.workers)
+	case o.bin != "" && a.Table != "":
+		return cmdline.Usagef(cmd, "--pg-bin starts an empty server; name the one that holds the table with --db")
+	case o.bin != "" && a.DBFlag != "":
+		return cmdline.Usagef(cmd, "--db names a server and --pg-bin starts another; give one of them")
 	}
-	if u, err := url.Parse(a.dbFlag.Reveal()); err == nil && u.Query().Get("sslmode") == "verify-full" {
-		return usagef(cmd, "the torture's connections pass through proxies on 127.0.0.1, whose name is in no certificate; use sslmode=verify-ca")
+	if u, err := url.Parse(a.DBFlag.Reveal()); err == nil && u.Query().Get("sslmode") == "verify-full" {
+		return cmdline.Usagef(cmd, "the torture's connections pass through proxies on 127.0.0.1, whose name is in no certificate; use sslmode=verify-ca")
 	}
 	if !changed("seed") {
 		o.seed = rand.Uint64N(1_000_000)
@@ -154,7 +155,7 @@ func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 func checkTorturePaths(cmd *cobra.Command, o *tortureOptions) error {
 	if o.report != "" {
 		if err := tryToWrite(o.report); err != nil {
-			return usagef(cmd, "--report: %w", err)
+			return cmdline.Usagef(cmd, "--report: %w", err)
 		}
 	}
 	if o.bin != "" {
@@ -164,7 +165,7 @@ func checkTorturePaths(cmd *cobra.Command, o *tortureOptions) error {
 				_, err = exec.LookPath(path)
 			}
 			if err != nil {
-				return usagef(cmd, "--pg-bin: %s holds no %s: %w", o.bin, program, err)
+				return cmdline.Usagef(cmd, "--pg-bin: %s holds no %s: %w", o.bin, program, err)
 			}
 		}
 	}
@@ -172,17 +173,17 @@ func checkTorturePaths(cmd *cobra.Command, o *tortureOptions) error {
 		return nil
 	}
 	if err := os.MkdirAll(o.history, 0o755); err != nil {
-		return usagef(cmd, "--history: %w", err)
+		return cmdline.Usagef(cmd, "--history: %w", err)
 	}
 	left, err := os.ReadDir(o.history)
 	switch {
 	case err != nil:
-		return usagef(cmd, "--history: %w", err)
+		return cmdline.Usagef(cmd, "--history: %w", err)
 	case len(left) > 0:
-		return usagef(cmd, "--history: %s is not empty", o.history)
+		return cmdline.Usagef(cmd, "--history: %s is not empty", o.history)
 	}
 	if err := tryToWrite(filepath.Join(o.history, "try")); err != nil {
-		return usagef(cmd, "--history: %w", err)
+		return cmdline.Usagef(cmd, "--history: %w", err)
 	}
 	return nil
 }
@@ -216,7 +217,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 			if err := json.Unmarshal([]byte(args[0]), &part); err != nil {
 				return err
 			}
-			a.table = part.Adopted
+			a.Table = part.Adopted
 			defer a.tortureLines(&part)()
 			return part.Play(ctx, a.URL().Reveal(), a.openCopy)
 		},
@@ -225,10 +226,10 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 
 // openCopy opens the copy of an adopted table, or else dibs' own tables.
 func (a *app) openCopy(ctx context.Context) (dibs.Database, error) {
-	if a.table == "" {
+	if a.Table == "" {
 		return a.OpenExisting(ctx)
 	}
-	t, err := a.openTable(ctx)
+	t, err := a.OpenTable(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +248,7 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 			err = errors.Join(err, remove())
 		}
 	}()
-	at, server := a.dbFlag, torture.Server(nil)
+	at, server := a.DBFlag, torture.Server(nil)
 	if o.bin != "" {
 		own, err := pgserver.Launch(o.bin, "")
 		if err != nil {
@@ -271,7 +272,7 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 	}()
 	shown := a.newTortureScreen(o, place)
 	result, err := a.runTorture(ctx, shown, place, o.history, torture.Config{
-		About: torture.About{Dibs: readVersion().Version, Command: o.command(a.dbFlag), Workers: o.workers, Seed: o.seed, Duration: o.duration},
+		About: torture.About{Dibs: readVersion().Version, Command: o.command(a.DBFlag), Workers: o.workers, Seed: o.seed, Duration: o.duration},
 		DB:    place.db, Effects: place.table("effects"), Dir: dir, Server: server,
 	})
 	if err != nil {

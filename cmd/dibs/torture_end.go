@@ -9,11 +9,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/screens"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/wire"
+	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/spf13/cobra"
 )
 
@@ -30,10 +32,10 @@ func (a *app) newScreen(name, title string, total time.Duration) *screens.Screen
 
 func (a *app) newTortureScreen(o tortureOptions, p *place) *screens.Screen {
 	beside := "2 producers"
-	if a.table != "" {
+	if a.Table != "" {
 		beside = "another program"
 	}
-	return a.newScreen("dibs torture", fmt.Sprintf("%s, %s, seed %d, %s", plural(o.workers, "worker"), beside, o.seed, p.text), o.duration)
+	return a.newScreen("dibs torture", fmt.Sprintf("%s, %s, seed %d, %s", words.Plural(o.workers, "worker"), beside, o.seed, p.text), o.duration)
 }
 
 // runTorture runs a torture or a demo on a place, with processes of this program, and shows how it goes
@@ -48,7 +50,7 @@ func (a *app) runTorture(ctx context.Context, shown *screens.Screen, at *place, 
 	second := sync.OnceFunc(func() { close(giveUp) })
 	signals, stop := context.WithCancel(context.Background())
 	defer stop()
-	secondSignal(signals, second)
+	cmdline.SecondSignal(signals, second)
 	shown.Interrupt = func() { // keys of a terminal are no signals
 		if ctx.Err() != nil {
 			second()
@@ -68,7 +70,7 @@ func (a *app) runTorture(ctx context.Context, shown *screens.Screen, at *place, 
 	case err == nil:
 		return result, nil
 	case c.Jobs > 0 && ctx.Err() != nil:
-		return nil, &codeError{Code: exitInterrupted, Err: ctx.Err()}
+		return nil, &cmdline.CodeError{Code: cmdline.ExitInterrupted, Err: ctx.Err()}
 	}
 	return nil, a.untortured(ctx, kept, err)
 }
@@ -78,9 +80,9 @@ func (a *app) untortured(ctx context.Context, history string, err error) error {
 	var few *torture.ConnectionsError
 	switch {
 	case errors.As(err, &few) && few.Most > 0:
-		return &hintError{Err: err, Next: fmt.Sprintf("give --workers %d at most, or raise max_connections", few.Most)}
+		return &cmdline.HintError{Err: err, Next: fmt.Sprintf("give --workers %d at most, or raise max_connections", few.Most)}
 	case errors.As(err, &few):
-		return &hintError{Err: err, Next: "raise max_connections, or stop the server's other users"}
+		return &cmdline.HintError{Err: err, Next: "raise max_connections, or stop the server's other users"}
 	case ctx.Err() == nil || !errors.Is(err, context.Canceled):
 		return err
 	}
@@ -89,7 +91,7 @@ func (a *app) untortured(ctx context.Context, history string, err error) error {
 		kept = ", but for the records in " + history
 	}
 	fmt.Fprintf(a.Stderr, "dibs: interrupted: nothing was judged; what the torture had made is removed%s\n", kept)
-	return &codeError{Code: exitInterrupted}
+	return &cmdline.CodeError{Code: cmdline.ExitInterrupted}
 }
 
 // newFile returns the SQLite file of a URL if it does not exist yet, else "".
@@ -119,9 +121,9 @@ func (o *tortureOptions) command(db open.URL) string {
 	text := "dibs torture"
 	switch {
 	case o.bin != "":
-		text += " --pg-bin " + shellWord(o.bin)
+		text += " --pg-bin " + words.ShellWord(o.bin)
 	case db != "":
-		text += " --db " + shellWord(db.String())
+		text += " --db " + words.ShellWord(db.String())
 	}
 	return fmt.Sprintf("%s --duration %s --workers %d --seed %d", text, wire.FormatDuration(o.duration), o.workers, o.seed)
 }
@@ -130,7 +132,7 @@ func (o *tortureOptions) command(db open.URL) string {
 func (a *app) judgeTorture(cmd *cobra.Command, o tortureOptions) error {
 	result, err := torture.Judge(o.judge)
 	if errors.Is(err, torture.ErrNoEvidence) {
-		return usagef(cmd, "--judge: %w", err)
+		return cmdline.Usagef(cmd, "--judge: %w", err)
 	} else if err != nil {
 		return err
 	}
@@ -155,17 +157,17 @@ func (a *app) reportTorture(shown *screens.Screen, r *torture.Result, report str
 	}
 	switch {
 	case !r.Kept() && r.Adopted != "":
-		return &hintError{
-			Err:  &codeError{Code: exitBroken, Err: errors.Join(errors.New("a promise was broken"), err)},
-			Next: "see how 'dibs adopt check' says that claims are fenced: where whole seconds have to tell them apart, this is how it shows;\notherwise please report this with the mapping and the folder " + shellWord(r.Dir),
+		return &cmdline.HintError{
+			Err:  &cmdline.CodeError{Code: cmdline.ExitBroken, Err: errors.Join(errors.New("a promise was broken"), err)},
+			Next: "see how 'dibs adopt check' says that claims are fenced: where whole seconds have to tell them apart, this is how it shows;\notherwise please report this with the mapping and the folder " + words.ShellWord(r.Dir),
 		}
 	case !r.Kept():
-		return &hintError{
-			Err:  &codeError{Code: exitBroken, Err: errors.Join(errors.New("a promise was broken"), err)},
-			Next: fmt.Sprintf("judge it again with 'dibs torture --judge %s'; please report this with that folder", shellWord(r.Dir)),
+		return &cmdline.HintError{
+			Err:  &cmdline.CodeError{Code: cmdline.ExitBroken, Err: errors.Join(errors.New("a promise was broken"), err)},
+			Next: fmt.Sprintf("judge it again with 'dibs torture --judge %s'; please report this with that folder", words.ShellWord(r.Dir)),
 		}
 	case r.Interrupted && err == nil:
-		return &codeError{Code: exitInterrupted} // the interrupt has been reported
+		return &cmdline.CodeError{Code: cmdline.ExitInterrupted} // the interrupt has been reported
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
@@ -16,7 +17,7 @@ import (
 // The torture's processes that stay end jobs in every way that a program can, and some by mistakes.
 func TestTortureLinesEndsJobsInEveryWay(t *testing.T) {
 	needs.Long(t)
-	t.Setenv(asCommand, "1") // for the processes
+	t.Setenv(clitest.AsCommand, "1") // for the processes
 	var part torture.Part
 	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
 	defer a.tortureLines(&part)()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 
@@ -21,7 +22,7 @@ import (
 func TestStoppedProcessesDoNotOutliveAKilledTorture(t *testing.T) {
 	c := onSQLite(t)
 	const workers, all = 2, 4 // all includes two producers
-	cmd := c.command("torture", "--workers", strconv.Itoa(workers), "--duration", "1m", "--history", filepath.Join(t.TempDir(), "history"))
+	cmd := c.Command("torture", "--workers", strconv.Itoa(workers), "--duration", "1m", "--history", filepath.Join(t.TempDir(), "history"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestStoppedProcessesDoNotOutliveAKilledTorture(t *testing.T) {
 func TestAnInterruptedTortureIsJudged(t *testing.T) {
 	needs.Night(t, "TestStoppedProcessesDoNotOutliveAKilledTorture ends one, and TestAnInterruptedBenchCleansUp interrupts")
 	c := onSQLite(t)
-	cmd := c.command("torture", "--workers", "2", "--duration", "10m")
+	cmd := c.Command("torture", "--workers", "2", "--duration", "10m")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	stdout, err := cmd.StdoutPipe()
@@ -77,13 +78,13 @@ func TestAnInterruptedTortureIsJudged(t *testing.T) {
 		}
 	}
 	_ = cmd.Wait() // its exit code says it
-	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+	if code := cmd.ProcessState.ExitCode(); code != cmdline.ExitInterrupted {
 		t.Errorf("exit code %d:\n%s%s", code, &out, &errs)
 	}
 	if !strings.Contains(out.String(), "Verdict:") || !strings.Contains(errs.String(), "interrupted: no more faults.") {
 		t.Errorf("it says\n%s%s", &out, &errs)
 	}
-	if _, err := os.Stat(strings.TrimPrefix(c.db, "sqlite:")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(strings.TrimPrefix(c.DB, "sqlite:")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its file is still there: %v", err)
 	}
 }

@@ -6,13 +6,15 @@ import (
 	"fmt"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/words"
 )
 
 // tortureTable runs the torture on a copy of the adopted table.
 func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
-	m, err := readMapping(a.table)
+	m, err := cmdline.ReadMapping(a.Table)
 	if err != nil {
 		return err
 	}
@@ -43,7 +45,7 @@ func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
 	shown := a.newTortureScreen(o, at)
 	result, err := a.runTorture(ctx, shown, at, o.history, torture.Config{
 		About: torture.About{
-			Dibs: readVersion().Version, Command: o.command(a.URL()) + " --table " + shellWord(a.table), Adopted: m.Table,
+			Dibs: readVersion().Version, Command: o.command(a.URL()) + " --table " + words.ShellWord(a.Table), Adopted: m.Table,
 			Workers: o.workers, Seed: o.seed, Duration: o.duration,
 		},
 		DB: torture.OnTable(c.Table), Dir: dir, Adopted: &c.Adopted,

@@ -10,32 +10,34 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/lab/broken"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // torture runs the torture of program, a dibs binary, on the tickets.
 func (x *adopting) torture(program string, args ...string) (out string, code int) {
-	x.t.Helper()
-	args = append([]string{"torture", "--db", x.db, "--table", x.mapping, "--duration", "5s", "--workers", "3"}, args...)
-	cmd := exec.CommandContext(x.t.Context(), program, args...)
-	cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+x.t.TempDir())
+	x.T.Helper()
+	args = append([]string{"torture", "--db", x.DB, "--table", x.Mapping, "--duration", "5s", "--workers", "3"}, args...)
+	cmd := exec.CommandContext(x.T.Context(), program, args...)
+	cmd.Env = append(os.Environ(), clitest.AsCommand+"=1", "TMPDIR="+x.T.TempDir())
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		x.t.Fatal(err)
+		x.T.Fatal(err)
 	}
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
 // fillTable inserts many ended rows and then many others, since a few rows are soon finished.
 func (x *adopting) fillTable() {
-	x.exec("delete from tickets")
+	x.Exec("delete from tickets")
 	for i := range 250 {
-		x.exec(fmt.Sprintf("insert into tickets (ref, prio, status) values ('done-%d', 1, 'done')", i))
+		x.Exec(fmt.Sprintf("insert into tickets (ref, prio, status) values ('done-%d', 1, 'done')", i))
 	}
 	for i := range 30 {
-		x.exec(fmt.Sprintf("insert into tickets (ref, prio, customer) values ('more-%d', %d, 'customer-%d')", i, i%4, i%5))
+		x.Exec(fmt.Sprintf("insert into tickets (ref, prio, customer) values ('more-%d', %d, 'customer-%d')", i, i%4, i%5))
 	}
 }
 
@@ -69,20 +71,20 @@ func TestTheTortureOfATableWithNumbersAndStaleRows(t *testing.T) {
 	needs.Night(t, "TestTheTortureOfAnAdoptedTableKeepsAwayFromIt tries the same promises on another table")
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byMark)
-		x.exec(invoices)
+		x.Exec(invoices)
 		for i := range 30 {
 			status := "'new', null"
 			if i < 3 {
 				status = "'busy', '2020-01-01 00:00:00'"
 			}
-			x.exec(fmt.Sprintf("insert into invoices (id, inv_number, tenant, serial, status, since) values (%d, 'I-%d', %d, %d, %s)", i+1, i, i, i, status))
+			x.Exec(fmt.Sprintf("insert into invoices (id, inv_number, tenant, serial, status, since) values (%d, 'I-%d', %d, %d, %s)", i+1, i, i, i, status))
 		}
 		program, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
 		}
 		out, code := x.torture(program)
-		if code != exitOK || !strings.Contains(out, "every promise was kept") {
+		if code != cmdline.ExitOK || !strings.Contains(out, "every promise was kept") {
 			t.Errorf("exit code %d\n%s", code, out)
 		}
 	})
@@ -91,18 +93,18 @@ func TestTheTortureOfATableWithNumbersAndStaleRows(t *testing.T) {
 // An error about other constraints says that it is about the copy.
 func TestTheTortureSaysWhatTheCopyRefuses(t *testing.T) {
 	c := onSQLite(t)
-	c.ok("migrate")
+	c.OK("migrate")
 	x := adoptTickets(c, byMark)
-	x.exec(strings.Replace(invoices, "varchar(40) not null unique", "varchar(40) unique check (length(inv_number) < 4)", 1))
-	x.exec("insert into invoices (id, inv_number, tenant, serial, status) values (1, 'I-1', 1, 1, 'new')")
-	args := x.withTable("torture", "--duration", "5s")
-	c.refused(c.run("", args...), exitFailure, args, "makes rows of its copy", "the copy refuses one", "CHECK")
+	x.Exec(strings.Replace(invoices, "varchar(40) not null unique", "varchar(40) unique check (length(inv_number) < 4)", 1))
+	x.Exec("insert into invoices (id, inv_number, tenant, serial, status) values (1, 'I-1', 1, 1, 'new')")
+	args := x.WithTable("torture", "--duration", "5s")
+	c.Refused(c.Run("", args...), cmdline.ExitFailure, args, "makes rows of its copy", "the copy refuses one", "CHECK")
 }
 
 func (x *adopting) count(query string) (n int) {
-	x.t.Helper()
-	if err := x.sql.QueryRow(query).Scan(&n); err != nil {
-		x.t.Fatal(err)
+	x.T.Helper()
+	if err := x.SQL.QueryRow(query).Scan(&n); err != nil {
+		x.T.Fatal(err)
 	}
 	return n
 }
@@ -110,31 +112,31 @@ func (x *adopting) count(query string) (n int) {
 // The torture changes only the copy, not the table.
 func TestTheTortureOfAnAdoptedTableKeepsAwayFromIt(t *testing.T) {
 	needs.Long(t)
-	for name, mapping := range map[string]string{"token": byToken, "side table": bySide} {
+	for name, mapping := range map[string]string{"token": clitest.ByToken, "side table": clitest.BySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
-				if (name == "side table") != strings.HasPrefix(c.db, "sqlite:") {
-					needs.Night(c.t, "each shape is tried on one database")
+				if (name == "side table") != strings.HasPrefix(c.DB, "sqlite:") {
+					needs.Night(c.T, "each shape is tried on one database")
 				}
 				x := adoptTickets(c, mapping)
 				x.fillTable()
-				before, were := x.status(), tables(c)
+				before, were := x.Status(), tables(c)
 				program, err := os.Executable()
 				if err != nil {
-					c.t.Fatal(err)
+					c.T.Fatal(err)
 				}
 				out, code := x.torture(program)
-				if code != exitOK || !strings.Contains(out, "every promise was kept") {
-					c.t.Fatalf("exit code %d\n%s", code, out)
+				if code != cmdline.ExitOK || !strings.Contains(out, "every promise was kept") {
+					c.T.Fatalf("exit code %d\n%s", code, out)
 				}
-				if after := x.status(); after != before {
-					c.t.Errorf("the table was\n%s\nand is\n%s", before, after)
+				if after := x.Status(); after != before {
+					c.T.Errorf("the table was\n%s\nand is\n%s", before, after)
 				}
 				if now := tables(c); now != were {
-					c.t.Errorf("there are %d tables, and were %d", now, were)
+					c.T.Errorf("there are %d tables, and were %d", now, were)
 				}
 				if x.count("select count(*) from tickets where tries > 0 or mark is not null") > 0 {
-					c.t.Error("rows of the table were claimed")
+					c.T.Error("rows of the table were claimed")
 				}
 			})
 		})
@@ -174,19 +176,19 @@ func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			c := &cli{t: t, db: "sqlite:" + filepath.Join(dir, "test.db")}
-			c.ok("migrate")
-			x := adoptTickets(c, byToken)
+			c := newCLI(t, "sqlite:"+filepath.Join(dir, "test.db"))
+			c.OK("migrate")
+			x := adoptTickets(c, clitest.ByToken)
 			x.fillTable()
 			var history, out string
-			code := exitOK
-			for try := 0; code == exitOK && try < 6; try++ { // on a slow machine a short run may show too little
+			code := cmdline.ExitOK
+			for try := 0; code == cmdline.ExitOK && try < 6; try++ { // on a slow machine a short run may show too little
 				history = filepath.Join(dir, fmt.Sprint("history", try))
 				out, code = x.torture(program, "--history", history, "--duration", fmt.Sprint(5<<try, "s"))
 			}
 			_, after, _ := strings.Cut(out, "✗ ")
 			verdict, _, _ := strings.Cut(after, "\n\n")
-			if code != exitBroken || !strings.Contains(strings.Join(strings.Fields(verdict), " "), test.found) {
+			if code != cmdline.ExitBroken || !strings.Contains(strings.Join(strings.Fields(verdict), " "), test.found) {
 				t.Errorf("exit code %d\n%s", code, out)
 			}
 			for _, want := range []string{"kept: the copy", "report this with the mapping"} {
@@ -203,13 +205,13 @@ func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
 
 func TestWhatTheTortureOfAnAdoptedTableNeeds(t *testing.T) {
 	onEach(t, func(c *cli) {
-		x := adoptTickets(c, byToken)
-		c.fails(exitUsage, "", []string{"torture", "--table", ""}, "--table is empty")
-		c.fails(exitUsage, "", x.withTable("torture", "--pg-bin", "bin"), "--pg-bin", "--db")
-		c.fails(exitUsage, "", x.withTable("torture", "--judge", "records"), "leave out --")
-		c.fails(exitUsage, "", []string{"torture", "--table", c.write("lock.yaml", ticketsHead)}, "transaction")
-		x.exec("update tickets set status = 'done'")
-		r := c.run("", x.withTable("torture", "--duration", "5s")...)
-		c.refused(r, exitUsage, nil, "no row that could be claimed")
+		x := adoptTickets(c, clitest.ByToken)
+		c.Fails(cmdline.ExitUsage, "", []string{"torture", "--table", ""}, "--table is empty")
+		c.Fails(cmdline.ExitUsage, "", x.WithTable("torture", "--pg-bin", "bin"), "--pg-bin", "--db")
+		c.Fails(cmdline.ExitUsage, "", x.WithTable("torture", "--judge", "records"), "leave out --")
+		c.Fails(cmdline.ExitUsage, "", []string{"torture", "--table", c.Write("lock.yaml", clitest.TicketsHead)}, "transaction")
+		x.Exec("update tickets set status = 'done'")
+		r := c.Run("", x.WithTable("torture", "--duration", "5s")...)
+		c.Refused(r, cmdline.ExitUsage, nil, "no row that could be claimed")
 	})
 }

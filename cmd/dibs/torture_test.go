@@ -14,25 +14,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/needs"
+	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 // tortured runs dibs torture as a user would. Its temporary files go to temp.
 func (c *cli) tortured(temp string, args ...string) (out, errs string, code int) {
-	c.t.Helper()
+	c.T.Helper()
 	program, err := os.Executable()
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
-	args = append([]string{"torture", "--db", c.db, "--duration", "5s", "--workers", "3"}, args...)
-	cmd := exec.CommandContext(c.t.Context(), program, args...)
-	cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+temp)
+	args = append([]string{"torture", "--db", c.DB, "--duration", "5s", "--workers", "3"}, args...)
+	cmd := exec.CommandContext(c.T.Context(), program, args...)
+	cmd.Env = append(os.Environ(), clitest.AsCommand+"=1", "TMPDIR="+temp)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
 }
@@ -40,39 +43,39 @@ func (c *cli) tortured(temp string, args ...string) (out, errs string, code int)
 func TestTortureKeepsEveryPromiseAndCleansUp(t *testing.T) {
 	needs.Long(t)
 	onEach(t, func(c *cli) {
-		if strings.HasPrefix(c.db, "sqlite:") {
-			needs.Night(c.t, "TestEveryPromiseIsKeptOnSQLite tries the same")
+		if strings.HasPrefix(c.DB, "sqlite:") {
+			needs.Night(c.T, "TestEveryPromiseIsKeptOnSQLite tries the same")
 		}
 		password := c.movePassword()
 		before := tables(c)
 		temp, err := os.MkdirTemp("", "dibs-torture-test-") // the records of a promise that was broken stay
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
-		report := filepath.Join(c.t.TempDir(), "report.html")
+		report := filepath.Join(c.T.TempDir(), "report.html")
 		out, errs, code := c.tortured(temp, "--json", "--seed", "7", "--report", report)
-		if code != exitOK {
+		if code != cmdline.ExitOK {
 			page, _ := os.ReadFile(report) // it tells the story of the jobs whose promises were broken
 			story := regexp.MustCompile(`(?s)<(style|svg).*?</(style|svg)>|<[^>]*>|\n\s*\n`).ReplaceAllString(string(page), "")
-			c.t.Fatalf("exit code %d\n%s%s\n%.20000s", code, out, errs, story)
+			c.T.Fatalf("exit code %d\n%s%s\n%.20000s", code, out, errs, story)
 		}
 		var v tortureJSON
 		if err := json.Unmarshal([]byte(out), &v); err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 		if !v.Kept || v.Seed != 7 || v.Totals.Operations == 0 || len(v.Faults) == 0 || len(v.Promises) != 9 || v.History != "" || v.DatabaseVersion == "" || v.Report != report {
-			c.t.Errorf("verdict: %s", out)
+			c.T.Errorf("verdict: %s", out)
 		}
 		if page, err := os.ReadFile(report); err != nil || !bytes.Contains(page, []byte(v.Database+" "+v.DatabaseVersion)) {
-			c.t.Errorf("report: %.100s, %v", page, err)
+			c.T.Errorf("report: %.100s, %v", page, err)
 		} else if strings.Contains(out+errs+string(page), password) {
-			c.t.Error("the password is told")
+			c.T.Error("the password is told")
 		}
 		if after := tables(c); after != before {
-			c.t.Errorf("the torture left tables behind: %d, before it %d", after, before)
+			c.T.Errorf("the torture left tables behind: %d, before it %d", after, before)
 		}
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-			c.t.Errorf("the torture left files behind: %v, %v", left, err)
+			c.T.Errorf("the torture left files behind: %v, %v", left, err)
 		}
 		_ = os.RemoveAll(temp)
 	})
@@ -92,10 +95,10 @@ func TestTortureFindsWhatItCannotWriteBeforeItStarts(t *testing.T) {
 		{"--history", filepath.Join(file, "history")},
 		{"--history", dir},
 	} {
-		c.fails(exitUsage, "", append([]string{"torture"}, args...), args[0])
+		c.Fails(cmdline.ExitUsage, "", append([]string{"torture"}, args...), args[0])
 	}
-	c.db = ""
-	c.fails(exitUsage, "", []string{"torture", "--pg-bin", dir}, "--pg-bin", "holds no initdb")
+	c.DB = ""
+	c.Fails(cmdline.ExitUsage, "", []string{"torture", "--pg-bin", dir}, "--pg-bin", "holds no initdb")
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("it left %v, %v", left, err)
 	}
@@ -109,17 +112,17 @@ func TestTortureFindsWhatItCannotWriteBeforeItStarts(t *testing.T) {
 func TestTortureSaysWhatWasBroken(t *testing.T) {
 	needs.Long(t)
 	c := onSQLite(t)
-	c.ok("migrate")
+	c.OK("migrate")
 	temp := t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())
 	doctored := make(chan error, 1)
-	go func() { doctored <- doctor(ctx, strings.TrimPrefix(c.db, "sqlite:")) }()
+	go func() { doctored <- doctor(ctx, strings.TrimPrefix(c.DB, "sqlite:")) }()
 	out, errs, code := c.tortured(temp)
 	stop()
 	if err := <-doctored; err != nil {
 		t.Fatal(err)
 	}
-	if code != exitBroken {
+	if code != cmdline.ExitBroken {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
 	for _, want := range []string{"a promise was broken", "✗ 8. Effects", "The shortest history that shows it:", "The records are in " + temp} {
@@ -140,11 +143,11 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 	if err != nil || len(dirs) != 1 {
 		t.Fatal(dirs, err)
 	}
-	c.db = ""
-	again := c.run("", "torture", "--judge", dirs[0])
+	c.DB = ""
+	again := c.Run("", "torture", "--judge", dirs[0])
 	first, _, _ := strings.Cut(out, "operations on jobs")
 	verdict, _, _ := strings.Cut(again.Out, "operations on jobs")
-	if _, first, _ = strings.Cut(first, "Verdict:"); again.Code != exitBroken || !strings.Contains(verdict, first) {
+	if _, first, _ = strings.Cut(first, "Verdict:"); again.Code != cmdline.ExitBroken || !strings.Contains(verdict, first) {
 		t.Errorf("judged again, with exit code %d:\n%s\nfirst it was:%s", again.Code, again.Out, first)
 	}
 }
@@ -152,23 +155,23 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 func TestOnlyAWholeRunIsJudgedAgain(t *testing.T) {
 	c := onSQLite(t)
 	dir := t.TempDir()
-	c.fails(exitUsage, "", []string{"torture", "--judge", dir}, "leave out --db")
-	c.db = ""
-	c.fails(exitUsage, "", []string{"torture", "--judge", dir}, "holds no evidence of a run that came to its end")
-	c.fails(exitUsage, "", []string{"torture", "--judge", dir, "--seed", "1"}, "leave out --seed")
+	c.Fails(cmdline.ExitUsage, "", []string{"torture", "--judge", dir}, "leave out --db")
+	c.DB = ""
+	c.Fails(cmdline.ExitUsage, "", []string{"torture", "--judge", dir}, "holds no evidence of a run that came to its end")
+	c.Fails(cmdline.ExitUsage, "", []string{"torture", "--judge", dir, "--seed", "1"}, "leave out --seed")
 	for _, cut := range []string{"", "{", `{"jobs":1}` + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, "evidence.jsonl"), []byte(cut), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c.fails(exitUsage, "", []string{"torture", "--judge", dir}, "evidence.jsonl")
+		c.Fails(cmdline.ExitUsage, "", []string{"torture", "--judge", dir}, "evidence.jsonl")
 	}
 	whole := `{"records":{"worker-1.history":7}}` + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "evidence.jsonl"), []byte(whole), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.fails(exitUsage, "", []string{"torture", "--judge", dir}, "worker-1.history has 0 bytes, and had 7")
+	c.Fails(cmdline.ExitUsage, "", []string{"torture", "--judge", dir}, "worker-1.history has 0 bytes, and had 7")
 	for _, flag := range []string{"db", "judge", "report", "history", "pg-bin"} {
-		c.fails(exitUsage, "", []string{"torture", "--" + flag, ""}, "--"+flag+" is empty")
+		c.Fails(cmdline.ExitUsage, "", []string{"torture", "--" + flag, ""}, "--"+flag+" is empty")
 	}
 }
 
@@ -176,7 +179,7 @@ func TestShellWords(t *testing.T) {
 	for word, want := range map[string]string{
 		"/tmp/a-b_c.d": "/tmp/a-b_c.d", "": "''", "two words": "'two words'", "it's": `'it'\''s'`, "a?b&c": "'a?b&c'",
 	} {
-		if got := shellWord(word); got != want {
+		if got := words.ShellWord(word); got != want {
 			t.Errorf("%q is written as %s, not %s", word, got, want)
 		}
 	}
