@@ -97,8 +97,8 @@ func (t *test) noWindowHasMore(starts []time.Time) {
 	t.Logf("at most %d of %d attempts started within %v", most, len(starts), raceRate.Per)
 }
 
-// rateSetAmidClaims sets rates while claims go on: those that began before may take what they
-// like, all later ones together one job.
+// rateSetAmidClaims sets rates while claims go on: claims that began before may take any number of jobs, and all
+// later ones together one.
 func rateSetAmidClaims(t *test) {
 	const jobs, claimers = 300, 6
 	t.enqueue(copies(jobs, dibs.NewJob{Kind: "k"})...)

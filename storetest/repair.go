@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// If somebody deletes or inserts rows with SQL, counts are wrong and groups wait for jobs that
-// are gone. Check finds both, and Repair mends them.
+// If somebody deletes or inserts rows with SQL, counts are wrong and groups wait for jobs that are gone. Check
+// finds both, and Repair corrects them.
 var repairCases = []oneCase{
 	{"counts are mended after rows were deleted and inserted by hand", repairCounts},
 	{"a group goes on whose running job was deleted by hand", repairGroups},

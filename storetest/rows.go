@@ -60,7 +60,7 @@ func (t *test) at(hours int) string {
 	return fmt.Sprintf("now() + interval '%d hours'", hours)
 }
 
-// one is the first of two texts on PostgreSQL, and the second on SQLite.
+// one returns the first of two texts on PostgreSQL, and the second on SQLite.
 func (t *test) one(postgres, sqlite string) string {
 	if t.Database == SQLite.Database {
 		return sqlite

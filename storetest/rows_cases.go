@@ -118,7 +118,7 @@ func rowsDeleted(t *test) {
 	t.expectCounts()
 }
 
-// runs is the columns of a job that somebody has marked as running.
+// runs returns the columns of a job that was marked as running with SQL.
 func (t *test) runs(hours int) map[string]string {
 	return map[string]string{
 		"token": t.one("gen_random_uuid()", "randomblob(16)"), "lease_until": t.at(hours), "claimed_at": t.at(-2), "attempt": "1", "worker": "'w'",

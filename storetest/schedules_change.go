@@ -239,7 +239,7 @@ func badLists(t *test) {
 	} {
 		invalid(t, t.db.SetSchedules(t.ctx, "shop", []dibs.Schedule{good, bad}), field)
 	}
-	for _, name := range []string{"g", "hand", "a"} { // listed twice, nobody's, another owner's
+	for _, name := range []string{"g", "hand", "a"} { // a name that is listed twice, one without an owner, and one of another owner
 		bad := good
 		bad.Name = name
 		invalid(t, t.db.SetSchedules(t.ctx, "mail", []dibs.Schedule{good, bad}), "schedules[1].name")
@@ -285,7 +285,7 @@ func changeCalls(t *test) {
 	equal(t, "attempts", t.schedule("s").MaxAttempts, 7)
 }
 
-// schedulesOfQueues has calls name queues that the schedule is not of, and then the one that it is of.
+// schedulesOfQueues makes calls that name other queues than the schedule's, and then its own queue.
 func schedulesOfQueues(t *test) {
 	old := t.setSchedule(dibs.Schedule{Name: "s", Spec: "every 1h", Queue: "q"})
 	unknown := func(call string, err error) {

@@ -71,7 +71,7 @@ func refusedSettings(t *test) {
 	invalid(t, t.db.ChangeGroup(t.ctx, "q", "", func(*dibs.Group) error { return nil }), "group")
 }
 
-// settingCalls has the function change the settings itself, the first time.
+// settingCalls passes a function that, when it is called first, changes the settings by a call of its own.
 func settingCalls(t *test) {
 	calls := 0
 	q, err := t.db.ChangeQueue(t.ctx, "q", func(q *dibs.Queue) error {

@@ -37,8 +37,8 @@ func (t *test) waitUntilTime(at time.Time) {
 	wait()
 }
 
-// inRealTime has a test wait for the times that others let pass. One test for each kind of time
-// does, so that Pass is known not to lie.
+// inRealTime makes a test wait where other tests call Pass. One test for each kind of time does so, which would
+// show a mistake in Pass.
 func (t *test) inRealTime() { t.Pass = nil }
 
 // setAlarm enqueues a job for a time, and returns a function that waits for the time, and how long
@@ -75,7 +75,8 @@ func (t *test) expire(jobs ...*dibs.RawJob) {
 	t.waitForExpiry(jobs...)
 }
 
-// someLease is a lease that a case extends before it lets its time pass. It lasts for that on a slow machine.
+// someLease is a lease that a case extends before it lets the lease's time pass. It is long enough for that on a
+// slow machine.
 func (t *test) someLease() time.Duration {
 	if t.Pass == nil {
 		return 2 * time.Second

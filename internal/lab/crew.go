@@ -18,7 +18,7 @@ const Killed = "killed (SIGKILL)"
 type Crew struct {
 	Dir    string                // the folder for the stderr of each process
 	Launch func(*exec.Cmd) error // starts a command; nil: its own Start
-	Rec    *history.Recorder     // records what is done to processes; nil: nobody does
+	Rec    *history.Recorder     // records what is done to processes; nil: no records are kept
 	Seats  []*Seat
 }
 
@@ -111,7 +111,7 @@ func (s *Seat) Suspend(ctx context.Context, d time.Duration) (bool, error) {
 	}, nil)
 }
 
-// act does something to the process, which it records as text, and then something else.
+// act calls do with the process, records that as text, and then calls then, which may be nil.
 func (s *Seat) act(text string, do func(*Process) error, then func() error) (bool, error) {
 	if !s.acting.TryLock() {
 		return false, nil

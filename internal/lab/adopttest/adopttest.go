@@ -51,7 +51,7 @@ func Exec(t *testing.T, db *sql.DB, q string, args ...any) {
 	}
 }
 
-// Orders is a table as many have it, and a mapping that fits it.
+// Orders makes a table of orders, as many shops have one, and returns a mapping that fits it.
 func Orders(t *testing.T, db *sql.DB, pg bool) mapping.Mapping {
 	t.Helper()
 	if pg {
@@ -75,7 +75,7 @@ func Orders(t *testing.T, db *sql.DB, pg bool) mapping.Mapping {
 	}
 }
 
-// Changed is a copy of a mapping with a change.
+// Changed returns a copy of a mapping with a change.
 func Changed(m mapping.Mapping, change func(*mapping.Mapping)) mapping.Mapping {
 	for _, set := range []*mapping.Set{&m.Claim.Set, &m.Completed.Set, &m.PutBack.Set} {
 		own := mapping.Set{}
@@ -101,7 +101,7 @@ func Refuses(t *testing.T, db *sql.DB, m mapping.Mapping, field, why string) {
 	}
 }
 
-// Open gives a store.
+// Open opens the adopted table that the mapping is about.
 func Open(t *testing.T, db *sql.DB, m mapping.Mapping) *adopt.Store {
 	t.Helper()
 	s, err := adopt.Open(t.Context(), db, m)
@@ -121,7 +121,7 @@ func Claim(t *testing.T, s *adopt.Store, n int) []*dibs.RawJob {
 	return jobs
 }
 
-// Findings is what Check has found.
+// Findings returns what Check finds.
 func Findings(t *testing.T, db *sql.DB, mappings ...mapping.Mapping) []advice.Finding {
 	t.Helper()
 	all, err := advice.Check(context.Background(), db, mappings...)
@@ -131,7 +131,7 @@ func Findings(t *testing.T, db *sql.DB, mappings ...mapping.Mapping) []advice.Fi
 	return all
 }
 
-// Proposed is the mapping that Propose makes, and its file.
+// Proposed returns the mapping that Propose makes, and the text of its file.
 func Proposed(t *testing.T, db *sql.DB, table string) (mapping.Mapping, string) {
 	t.Helper()
 	m, reasons, err := advice.Propose(context.Background(), db, table)
@@ -157,7 +157,7 @@ func Found(t *testing.T, db *sql.DB, s advice.Severity, field, text string, mapp
 	t.Errorf("no %s about %s: %s in\n%s", s, field, text, Listing(all))
 }
 
-// NotFound asserts that nothing like it is found.
+// NotFound asserts that Check finds nothing with that text about that field.
 func NotFound(t *testing.T, db *sql.DB, field, text string, mappings ...mapping.Mapping) {
 	t.Helper()
 	for _, f := range Findings(t, db, mappings...) {

@@ -27,7 +27,7 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 	needs.Sources(t, "../../../postgres", "../../../sqlite", "../../..")
 	t.Setenv(pgtest.EnvServer, pgtest.URL(t)) // one server for all variants
 	root := module(t)
-	programs := map[string]string{} // test programs for patches of statements, by store
+	programs := map[string]string{} // the test program of each store
 	for _, store := range stores {
 		programs[store] = build(t, root, store)
 	}
@@ -54,7 +54,7 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 				t.Parallel()
 				began := time.Now()
 				out, err := run(t, root, v.Name, p, programs[p.Store], p.CaughtBy)
-				for try := 2; try <= 3 && !failed(p.CaughtBy, out, err); try++ { // on a busy machine those of a race may not meet
+				for try := 2; try <= 3 && !failed(p.CaughtBy, out, err); try++ { // on a busy machine the goroutines of a race may miss each other
 					t.Logf("not caught yet: run %d", try)
 					out, err = run(t, root, v.Name, p, programs[p.Store], p.CaughtBy)
 				}

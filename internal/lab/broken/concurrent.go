@@ -3,7 +3,7 @@ package broken
 // onlyTests says why the torture finds no fault of internal/rowstore's concurrent mode.
 const onlyTests = "only tests work in this mode so far"
 
-// Faults of what a database needs in which others write meanwhile, tried on SQLite.
+// Faults of the code for databases in which others write at the same time. Tests run it on SQLite.
 var concurrentVariants = []Variant{
 	{
 		Name:  "others-starts-first",

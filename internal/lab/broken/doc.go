@@ -126,7 +126,8 @@ const (
 	fromEnv     = "var embedded embed.FS\n\nvar files = os.DirFS(os.Getenv(\"" + envFolder + "\") + "
 )
 
-// writeFolder fills dir with the statements and migrations of all stores, patched in the patch's own.
+// writeFolder fills dir with the statements and migrations of all stores. It patches those of the patch's own
+// store.
 func (p Patch) writeFolder(root, dir string) error {
 	for _, f := range fromFolder {
 		for _, sub := range []string{"sql", "migrations"} {
@@ -141,7 +142,7 @@ func (p Patch) writeFolder(root, dir string) error {
 	}
 	for name, text := range files {
 		if filepath.Ext(name) != ".sql" {
-			continue // it is built in
+			continue // Go code is built into the program
 		}
 		if err := os.WriteFile(filepath.Join(dir, p.Store, name), []byte(text), 0o600); err != nil {
 			return err

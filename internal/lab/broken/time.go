@@ -167,7 +167,7 @@ var timeVariants = []Variant{
 	},
 }
 
-// progressOfAnyAttempt changes what the stores share.
+// progressOfAnyAttempt is the edit of a file that both stores share.
 var progressOfAnyAttempt = Edit{
 	reads + "job.go", "\tchecks.ReadProgress(j, r.progress)\n",
 	"\tlast := j.Attempt\n\tfor j.Attempt = 0; j.Attempt < last && j.Progress == nil; {\n\t\tj.Attempt++\n\t\tchecks.ReadProgress(j, r.progress)\n\t}\n\tj.Attempt = last\n",

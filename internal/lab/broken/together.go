@@ -26,9 +26,10 @@ func (v Variant) env(folder string) []string {
 // stores are the packages that variants patch.
 var stores = []string{"postgres", "sqlite", "."}
 
-// OverlayOfAll writes into dir a file for -overlay, and returns its name. A program that is built with it has
-// the faults of all variants: the environment says which (Variant.env). Each function that a patch changes is
-// there twice, and the one as it was calls the other if the fault is asked for. All paths must be absolute.
+// OverlayOfAll writes into dir a file for -overlay, and returns its name. A program that is built with it has the
+// faults of all variants: the environment says which (Variant.env). The program has each function that a patch
+// changes twice, as it was and patched: the first calls the second if the environment asks for the fault. All
+// paths must be absolute.
 func OverlayOfAll(root, dir string) (string, error) {
 	all := map[string]string{}
 	for _, store := range stores {
@@ -56,7 +57,7 @@ func together(root, store string) (map[string]string, error) {
 		return nil, err
 	}
 	insert := map[string][]insertion{}
-	packages := map[string]string{} // names of those that have faults, by folder
+	packages := map[string]string{} // the names of packages that have faults, by folder
 	for _, v := range Variants() {
 		for _, p := range v.Patches {
 			if p.Store != store {

@@ -20,7 +20,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
-// plan is what processes do of which one after the other is killed, and what must hold of it.
+// plan says what processes do while one after the other is killed, and how the outcome is judged.
 type plan struct {
 	work      func(context.Context, dibs.Database) error // what a process does until its context ends
 	prepare   func(context.Context, dibs.Database) error // is called once; nil: nothing
@@ -106,7 +106,8 @@ func follow(t *testing.T, name, url string) {
 	}
 	kills, err := crew.KillInTurn(p.pause, p.lasts)
 	must(err)
-	// On a slow machine each is killed before it does much: the last ones go on until there is enough to judge.
+	// On a slow machine each process is killed before it does much, so the last ones go on until there is enough
+	// to judge.
 	var jobs []*dibs.RawJob
 	for end := time.Now().Add(5 * time.Minute); len(jobs) < p.least && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		jobs, err = history.Jobs(ctx, db, dibs.Filter{Queue: "q"})
@@ -147,7 +148,7 @@ func lateness(jobs []*dibs.RawJob) string {
 	return fmt.Sprintf("; they came late by %v in the median, %v (99 %%), %v at most", at(0.5), at(0.99), at(1))
 }
 
-// schedules is how many there are.
+// schedules returns how many schedules the test sets.
 func schedules() int {
 	if soaked() {
 		return 1000
@@ -178,7 +179,7 @@ func judgeTicks(ctx context.Context, db dibs.Database, jobs []*dibs.RawJob) (his
 	return history.Ticks(list, jobs, time.Second), err
 }
 
-// period is that of all unique keys.
+// period is how long each job holds its unique key.
 const period = 150 * time.Millisecond
 
 func judgePeriods(_ context.Context, _ dibs.Database, jobs []*dibs.RawJob) (history.Verdict, error) {

@@ -28,8 +28,8 @@ func (l *lane) rate(group string) *rates {
 	return r
 }
 
-// at returns the rate that was certainly in force from lo to hi, and since when at the latest;
-// ok is false if there is none.
+// at returns the rate that was certainly in force from lo to hi, and the latest time at which it can have begun;
+// ok is false if there is no such rate.
 func (r *rates) at(lo, hi int64) (rate dibs.Rate, since int64, ok bool) {
 	rate = r.start
 	for _, c := range r.changes {
@@ -50,9 +50,8 @@ func (l *lane) rated(group string) bool {
 	return r != nil && (r.start.N > 0 || len(r.changes) > 0)
 }
 
-// starts judges that no queue and no group had more starts than its rate allows: N + Burst in
-// any time shorter than Per, by the database's clock. Of starts before the last change of the
-// rate nothing is said.
+// starts judges that no queue and no group had more starts than its rate allows: N + Burst in any time shorter
+// than Per, by the database's clock. Starts before the last change of the rate are not judged.
 func (j *judge) starts() {
 	of := make(map[crowd][]run)
 	add := func(c crowd, runs []run) {
@@ -77,7 +76,7 @@ func (j *judge) starts() {
 }
 
 func (j *judge) checkRate(runs []run, where string, r *rates) {
-	first := 0 // nothing is said of runs before this one
+	first := 0 // runs before this one are not judged
 	for i := range runs {
 		last := &runs[i]
 		rate, since, ok := r.at(last.lo, last.hi)

@@ -146,8 +146,8 @@ func (j *judge) waitBefore(l *life, i int) (wait, bool) {
 	return w, w.from < w.to || w.placeKeptFrom < w.to
 }
 
-// waitsAfter returns how the job waits after an attempt, visible from the time visible on:
-// whether for a sweep, and from when on a strict queue keeps its place.
+// waitsAfter describes the job's wait after an attempt, which others see from the time visible on: swept says that
+// it needs a sweep first, and placeKeptFrom is when a strict queue begins to keep the job's place.
 func (j *judge) waitsAfter(queue string, a *attempt, visible int64) (swept bool, placeKeptFrom int64) {
 	for _, e := range a.finishes {
 		if j.outcome(e) != accepted {

@@ -19,7 +19,7 @@ func ordinary(change func(b *book, enqueue, claim *history.Call)) func(*book) {
 	}
 }
 
-// putOffJob writes a job that is put off at 20 and claimed again at 60 with the given run_at.
+// putOffJob writes a job that is delayed at 20 and claimed again at 60 with the given run_at.
 func putOffJob(ending dibs.Ending, delay, runAt int) func(*book) {
 	return func(b *book) {
 		b.enqueue(0, 1)

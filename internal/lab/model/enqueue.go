@@ -57,8 +57,8 @@ func (m *Model) holder(queue, key string) *job {
 	return nil
 }
 
-// holderFor returns the id of the job that keeps a new one out, or 0. A job that has ended does
-// so only in its period, and only to those that have a period too.
+// holderFor returns the id of the job that keeps a new one out, or 0. A job that has ended keeps others out only
+// during its period, and only jobs that have a period too.
 func (m *Model) holderFor(r *checks.Row) int64 {
 	if j := m.holder(r.Queue, r.UniqueKey); j != nil {
 		return j.ID

@@ -13,7 +13,7 @@ import (
 // Database is a real store that is compared with a model.
 type Database struct {
 	dibs.Database
-	Lazy, AtOnce bool // as in Model
+	Lazy, AtOnce bool // see Model
 	// Pass lets time pass: it subtracts d from every time in the database.
 	Pass func(d time.Duration) error
 	// Another opens the same database again.

@@ -47,7 +47,7 @@ func Check(t rapid.TB, newDatabase Maker) {
 // tests run in parallel.
 var setFlags = sync.OnceValue(func() error {
 	defaults := map[string]string{
-		"rapid.steps": "50", "rapid.nofailfile": "true", "rapid.shrinktime": "0s", // see shorten
+		"rapid.steps": "50", "rapid.nofailfile": "true", "rapid.shrinktime": "0s", // the function shorten shortens failed runs instead
 	}
 	switch {
 	case os.Getenv("DIBS_SOAK") != "":

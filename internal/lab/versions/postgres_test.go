@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// reader is a transaction that uses the tables, as a report or a dump does, and so is
-// in the way of a migration. On SQLite none can be; there it is nil.
+// reader is a transaction that uses the tables, as a report or a dump does, and so blocks a migration. On SQLite,
+// where none can block it, the reader is nil.
 type reader struct {
 	*testing.T
 	open  *pgx.Conn

@@ -59,20 +59,20 @@ func work(ctx context.Context, url string) error {
 		switch {
 		case a.NotWritten != nil:
 			fmt.Fprintln(os.Stderr, a.NotWritten)
-		case a.Outcome.Ending == dibs.EndCompleted: // and not released by the shutdown
+		case a.Outcome.Ending == dibs.EndCompleted: // the shutdown has not released it
 			fmt.Println(a.Job.ID)
 		}
 	}
 	w.HandleRaw("", func(context.Context, *dibs.RawJob) error {
-		time.Sleep(2 * time.Millisecond) // its work
+		time.Sleep(2 * time.Millisecond) // stands for the job's work
 		return nil
 	})
 	fmt.Println(0)
 	return errors.Join(w.Run(ctx), db.Close())
 }
 
-// The migrations that only the new program has: each changes tables that everybody
-// uses, and says that who does not know it may go on.
+// The migrations that only the new program has. Each changes tables that all programs use, and says that programs
+// which do not know it may go on.
 const (
 	newPostgres = `-- Compatible with programs that know version 1.
 alter table dibs.job add column note text;
@@ -145,7 +145,7 @@ func share(t *testing.T, owner, url, updated string, read func() *reader) {
 	first, second := runs.start(old), runs.start(old)
 	runs.enqueue(db, 1000)
 	runs.await(100)
-	// Somebody's transaction is in the way of the migration, but not of the others.
+	// An open transaction blocks the migration, but not the workers.
 	reader := read()
 	migrated := runs.command(updated, "migrate", owner)
 	must(t, migrated.Start())
@@ -158,7 +158,7 @@ func share(t *testing.T, owner, url, updated string, read func() *reader) {
 	third := runs.start(updated)
 	runs.enqueue(db, 1000)
 	runs.stop(first)
-	restarted := runs.start(old) // by an orchestrator that knows of no migration
+	restarted := runs.start(old) // as an orchestrator does that knows of no migration
 	fourth := runs.start(updated)
 	must(t, runs.command(old, "migrate", url).Run())
 	runs.stop(second)
@@ -182,7 +182,7 @@ type process struct {
 	cmd       *exec.Cmd
 	started   chan struct{}
 	ended     chan error
-	completed int // once it has ended
+	completed int // how many jobs it has completed; read once the process has ended
 }
 
 // fleet is the worker processes on one database, and what they completed.

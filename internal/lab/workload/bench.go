@@ -186,8 +186,7 @@ func (b *Bench) read(ctx context.Context) (r reading, err error) {
 	return r, err
 }
 
-// Repeated measures f, which so many callers call again and again. A warm-up opens every
-// connection first.
+// Repeated measures f, which several goroutines call again and again. A warm-up opens every connection first.
 func (b *Bench) Repeated(ctx context.Context, callers int, f func(context.Context) error) (Measured, error) {
 	if _, err := calls(ctx, callers, b.duration(repeatedWarm), f); err != nil {
 		return Measured{}, err

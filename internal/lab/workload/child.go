@@ -140,7 +140,7 @@ func (w *worker) begin(ctx context.Context) error {
 	case <-w.reported:
 		return nil
 	case err := <-w.reportsEnded:
-		w.reportsEnded <- err // for end
+		w.reportsEnded <- err // the method end reads it again
 		return cmp.Or(w.Crashed(), err, fmt.Errorf("%s ended when it began", w.Name))
 	case <-ctx.Done():
 		return ctx.Err()

@@ -84,7 +84,7 @@ func (b *Bench) crowd(ctx context.Context, p Product) (Measured, error) {
 	return m, nil
 }
 
-// claimRate returns the rate at which so many claimers do a stock of jobs.
+// claimRate returns the rate at which this number of claimers completes a stock of jobs.
 func (b *Bench) claimRate(ctx context.Context, p Product, place Place, claimers int) (rate float64, err error) {
 	n := b.Count(crowdJobs)
 	if err := b.fillAt(ctx, p, place, n); err != nil {

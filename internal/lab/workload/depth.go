@@ -134,7 +134,7 @@ func (b *Bench) claimBeside(ctx context.Context, o *opened, db dibs.Database) (t
 	return quantile(times, 0.5), nil
 }
 
-// settle does at once what PostgreSQL would soon do in the background after so many inserts.
+// settle does at once what PostgreSQL would soon do in the background after the inserts.
 func (b *Bench) settle(ctx context.Context, place Place) (err error) {
 	if b.Server == nil {
 		return nil
@@ -160,7 +160,7 @@ func (b *Bench) settle(ctx context.Context, place Place) (err error) {
 	return nil
 }
 
-// stock enqueues n jobs like one.
+// stock enqueues n copies of a job.
 func stock(ctx context.Context, db dibs.Database, n int, like dibs.NewJob) error {
 	like.Kind, like.Payload = MailKind, letter
 	chunk := min(n, dibs.MaxBatch)

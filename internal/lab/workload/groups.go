@@ -17,7 +17,7 @@ func (b *Bench) Groups() []Workload {
 		name  string
 		rate  int // jobs/s, an estimate for Takes
 		group func(i int) string
-		rates int // so many groups have a rate, which holds up no job of this workload
+		rates int // how many groups have a rate; it delays no job of this workload
 	}{
 		{"6,000 groups", 8000, func(i int) string { return fmt.Sprint(i % 6000) }, 0},
 		{"half of the jobs in 6,000 groups", 8000, func(i int) string {

@@ -40,7 +40,7 @@ func (b *Bench) Latency(noListen, together bool) Workload {
 const (
 	latencyInterval = 2 * time.Millisecond // 500 jobs/s
 	latencyTime     = 20 * time.Second
-	latencyFirst    = time.Second // the time before it, while connections are opened
+	latencyFirst    = time.Second // how long the load runs unmeasured first, while connections are opened
 )
 
 func (b *Bench) latency(ctx context.Context, s System, o order, together bool) (Measured, error) {

@@ -58,8 +58,8 @@ const LetterBytes = 100
 // Sizes are the sizes of payloads in W1 and W3.
 var Sizes = []int{LetterBytes, 1000, 10_000}
 
-// Letter makes a payload without Sent whose JSON has so many bytes. Its text is random, since
-// the server compresses wide payloads, and always the same.
+// Letter makes a payload without Sent whose JSON has the given number of bytes. Its text is random, since the
+// server compresses wide payloads, and always the same.
 func Letter(size int) Mail {
 	m := Mail{To: "someone@example.com", Subject: "Welcome"}
 	around, _ := json.Marshal(m) // cannot fail

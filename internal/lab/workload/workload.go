@@ -74,8 +74,8 @@ func cost() []Row {
 	return slices.DeleteFunc(throughput(), func(r Row) bool { return r.Key == "client" || r.Key == "allocs" })
 }
 
-// conns is the number of connections of so many processes, each with a pool, and of this
-// process besides.
+// conns returns how many connections the given number of processes, each with a pool, and this process use
+// together.
 func conns(processes, pool int) int {
 	const (
 		besidePool = 3 // a store's connections for upkeep and wake-ups

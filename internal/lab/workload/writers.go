@@ -15,7 +15,7 @@ var idleWriters = []struct{ writers, burners int }{{1, 0}, {10, 0}, {10, 6}, {90
 
 const (
 	writersTime    = 30 * time.Second
-	fewIdleWriters = 10 // every server must have free connections for so many
+	fewIdleWriters = 10 // every server must have free connections for this many
 )
 
 func writersKey(writers, burners int) string { return fmt.Sprintf("%d+%d", writers, burners) }

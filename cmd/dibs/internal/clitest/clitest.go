@@ -36,7 +36,7 @@ func Main(m *testing.M, root func(*cmdline.App) *cobra.Command) {
 		cmdline.Main(root)
 	}
 	for _, name := range []string{"DIBS_DB", "DIBS_SCHEMA", "DIBS_PREFIX", "DIBS_TABLE"} {
-		_ = os.Unsetenv(name) // a name that is right
+		_ = os.Unsetenv(name) // fails only for an invalid name
 	}
 	self, err := os.Executable()
 	if err != nil {

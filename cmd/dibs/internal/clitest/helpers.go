@@ -30,7 +30,7 @@ func (c *CLI) HasInOrder(text string, words ...string) {
 	}
 }
 
-// Register writes an entry for a worker, and lets it be seen that long ago.
+// Register enters a worker into the register, as one that works.
 func (c *CLI) Register(name string, concurrency int, kinds []string, queues ...string) dibs.WorkerInfo {
 	c.T.Helper()
 	w := dibs.WorkerInfo{ID: dibs.Token{byte(len(name)), name[0]}, Name: name, Host: "h", PID: 1, Version: "v1", Queues: queues, Kinds: kinds, Concurrency: concurrency, State: dibs.WorkerWorking}

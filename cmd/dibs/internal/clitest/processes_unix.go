@@ -162,7 +162,7 @@ func (c *CLI) Process(args ...string) *Process {
 	return c.ProcessBy(func(*testing.T, *exec.Cmd) {}, args...)
 }
 
-// ProcessBy is process, with a change of how it is started.
+// ProcessBy is Process, with a function that changes how the process is started.
 func (c *CLI) ProcessBy(change func(*testing.T, *exec.Cmd), args ...string) *Process {
 	c.T.Helper()
 	p := &Process{c: c, Cmd: c.Command(append([]string{"work"}, args...)...), Log: make(chan string, 100)}
@@ -258,7 +258,7 @@ func (c *CLI) ServeProcess(env []string, args ...string) *serving {
 	return c.ServeProcessBy(func(*testing.T, *exec.Cmd) {}, env, args...)
 }
 
-// ServeProcessBy is ServeProcess, with a change of how it is started.
+// ServeProcessBy is ServeProcess, with a function that changes how the process is started.
 func (c *CLI) ServeProcessBy(change func(*testing.T, *exec.Cmd), env []string, args ...string) *serving {
 	c.T.Helper()
 	cmd := c.Command(append([]string{"serve", "--json", "-v"}, args...)...)

@@ -12,7 +12,7 @@ import (
 // Waiting is how a process that stays waits for its server.
 type Waiting struct {
 	Log          *slog.Logger
-	NotListening bool // also where nothing answers yet, as when both are started together
+	NotListening bool // wait also while nothing listens at the address, as when both are started together
 }
 
 const (

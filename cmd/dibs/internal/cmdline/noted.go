@@ -19,9 +19,9 @@ import (
 // noteTime is how long a command waits for its change to be noted.
 const noteTime = 5 * time.Second
 
-// NoteChange notes what an operator has changed, as 'dibs serve' does, for its page of changes; nothing if that changed
-// nothing, or in an adopted table, which keeps no changes. The change has been made: it is noted even if the command
-// has been interrupted since.
+// NoteChange notes what an operator has changed, as 'dibs serve' does, for its page of changes; it notes nothing
+// if nothing was changed, or in an adopted table, which keeps no changes. The change has been made: it is noted
+// even if the command has been interrupted since.
 func NoteChange(ctx context.Context, db any, did string, n int, what string) error {
 	admin, own := db.(dibs.Admin)
 	if n == 0 || !own {
@@ -35,7 +35,7 @@ func NoteChange(ctx context.Context, db any, did string, n int, what string) err
 	return nil
 }
 
-// Noted is NoteChange for a command, which goes on if that fails.
+// Noted is NoteChange for commands that go on if the note cannot be written.
 func (a *App) Noted(ctx context.Context, db any, did string, n int, what string) {
 	if err := NoteChange(ctx, db, did, n, what); err != nil {
 		fmt.Fprintf(a.Stderr, "dibs: %v\n", err)
@@ -55,7 +55,8 @@ func operator() string {
 	return name + "@" + host + " (command)"
 }
 
-// WithFlags adds to what a command has changed the flags that it was given. What jobs carry is only named.
+// WithFlags adds to what a command has changed the flags that it was given. It leaves out the values of --payload
+// and --metadata.
 func WithFlags(cmd *cobra.Command, what string) string {
 	var flags []string
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {

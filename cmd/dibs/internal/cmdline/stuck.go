@@ -27,7 +27,7 @@ func (t *AdoptedTable) eachStuck(ctx context.Context, tell func(advice.Finding))
 	}
 }
 
-// TellStuck prints such rows below a list.
+// TellStuck prints, below a list, the rows of an adopted table that no claim can take.
 func (a *App) TellStuck(ctx context.Context) {
 	a.Adopted.eachStuck(ctx, func(f advice.Finding) {
 		fmt.Fprintf(a.Stderr, "dibs: %s\ndibs: %s\n", words.Printable(f.Text), words.Printable(f.Advice))
@@ -50,7 +50,8 @@ func (a *App) TellRefused(ctx context.Context) {
 	}
 }
 
-// WatchStuck logs such rows, at once and after each change, until ctx ends.
+// WatchStuck logs the rows of an adopted table that no claim can take, at once and after each change, until ctx
+// ends.
 func WatchStuck(ctx context.Context, t *AdoptedTable, log *slog.Logger) {
 	logged := map[string]string{}
 	tick := time.NewTicker(time.Minute)

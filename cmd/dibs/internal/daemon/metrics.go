@@ -23,8 +23,8 @@ func metricsPage(r *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r, ErrorHandling: promhttp.ContinueOnError, EnableOpenMetrics: true})
 }
 
-// observe measures a worker and its database, if somebody can ask for the metrics. An adopted table has no
-// statistics that could be had without reading all of its rows.
+// observe measures a worker and its database, if the metrics are served. An adopted table has no statistics that
+// could be had without reading all of its rows.
 func (h *healthServer) observe(db cmdline.JobTable, w *dibs.Worker) error {
 	if h.server == nil {
 		return nil

@@ -124,7 +124,7 @@ func TestWorkOnATableServesItsOwnMetrics(t *testing.T) {
 	})
 }
 
-// Who may see the metrics is no business of the jobs.
+// The tokens that protect the metrics are kept from the programs of jobs.
 func TestProgramsOfJobsDoNotGetTheTokens(t *testing.T) {
 	c := onSQLite(t)
 	c.OK("enqueue", "q")

@@ -270,7 +270,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Type() == os.ModeSocket {
 		if c, err := (&net.Dialer{}).DialContext(ctx, "unix", path); err == nil {
-			_ = c.Close() // it has shown what it should
+			_ = c.Close() // the connection has shown that a server listens there
 			return nil, fmt.Errorf("another process listens on %s", path)
 		}
 		if err := os.Remove(path); err != nil {

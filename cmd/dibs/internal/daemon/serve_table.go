@@ -31,7 +31,7 @@ func (t shownTable) cannot(what string) error {
 	return fmt.Errorf("an adopted table is only shown here: %s: %w", what, errors.ErrUnsupported)
 }
 
-// What only workers do. Sweeping is theirs, too.
+// Calls that only workers make, such as Sweep.
 
 func (t shownTable) Claim(context.Context, dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	return nil, t.cannot("work on it with 'dibs work --table' or a program")
@@ -53,7 +53,7 @@ func (t shownTable) Due(context.Context, []string, []string) ([]string, error) {
 
 func (t shownTable) Sweep(context.Context) (dibs.Swept, error) { return dibs.Swept{}, nil }
 
-// What is done to an adopted table with SQL.
+// Calls that change rows: an adopted table is changed with SQL.
 
 func (t shownTable) Enqueue(context.Context, []dibs.NewJob) ([]dibs.Enqueued, error) {
 	return nil, t.cannot("insert rows with SQL")
@@ -99,7 +99,7 @@ func (t shownTable) Check(context.Context) ([]string, error) {
 	return nil, t.cannot("'dibs adopt check' looks at its mapping")
 }
 
-// What only dibs' own tables have.
+// Calls about things that only dibs' own tables have.
 
 func (t shownTable) Times(context.Context, string) (dibs.Times, error) {
 	return dibs.Times{}, t.cannot("it keeps no times of its jobs")

@@ -89,7 +89,7 @@ func (h *healthServer) page(opening error, ask func(*dibs.Worker, context.Contex
 			http.Error(out, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = out.Write([]byte("ok\n")) // who asked may have gone
+		_, _ = out.Write([]byte("ok\n")) // the client may have gone
 	})
 }
 

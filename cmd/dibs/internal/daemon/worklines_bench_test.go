@@ -39,7 +39,7 @@ func BenchmarkWorkLines(b *testing.B) {
 	lines := func(flags string) []string { return strings.Fields(flags + " -- python3 " + script) }
 	for _, work := range []struct {
 		name string
-		part int // of the jobs
+		part int // one in this many of the jobs is run
 		args []string
 	}{
 		{"lines/processes=2", 1, lines("--lines --concurrency 2")},

@@ -182,7 +182,7 @@ func TestWorkLinesFailsAJobOverWhichItsProcessClosesStdin(t *testing.T) {
 	}
 }
 
-// Who answers jobs without having read them does not know their tokens, and completes none.
+// A process that answers jobs without having read them does not know their tokens, and completes none.
 func TestWorkLinesTakesNoAnswersOfAProcessThatDoesNotRead(t *testing.T) {
 	needs.Race(t)
 	c := onSQLite(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 
-// Rows deleted with SQL leave wrong counts: check finds them, and with --repair mends them.
-// It reports other damage and leaves it.
+// Rows deleted with SQL leave wrong counts: check finds them, and with --repair corrects them. It reports other
+// damage and leaves it.
 func TestCheckRepairsWhatSQLByHandHasLeft(t *testing.T) {
 	onEach(t, func(c *cli) {
 		if got := c.OK("check", "--repair", "--json"); got != `{"repaired":[],"findings":[]}`+"\n" {

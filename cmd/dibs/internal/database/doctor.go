@@ -134,7 +134,7 @@ func (d *medic) wordFacts(r diagnosis.Report, counts []string) {
 	})
 }
 
-// stops is 1 for what stops everything, and so comes first.
+// stops returns 1 for a finding that stops all work, which is listed before the others, else 0.
 func stops(f ailment) int {
 	if f.Severity == severityWrong && slices.Contains([]string{"damaged", "disk_full", "recovery", "connections", "lock", "standby_wait", "writer"}, f.Name) {
 		return 1

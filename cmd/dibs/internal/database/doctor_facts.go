@@ -28,7 +28,7 @@ func (d *medic) word(f diagnosis.Fact, all []diagnosis.Fact) (found ailment, ok 
 	return found, false
 }
 
-// wrongIf returns the severity for what is wrong from some point on.
+// wrongIf returns the severity of a finding that is either wrong or only worth knowing.
 func wrongIf(wrong bool) string {
 	if wrong {
 		return severityWrong

@@ -22,7 +22,7 @@ type queueLook struct {
 	why       holdups.Look
 	workers   []dibs.WorkerInfo
 	schedules []dibs.Schedule
-	newest    []*dibs.RawJob // among which some may be damaged
+	newest    []*dibs.RawJob // the newest live jobs, to look for damaged ones
 	hangs     map[string]holdups.Hang
 	died      map[string]int64 // how many jobs of a queue died in the last hour, where not all of them were read
 	paced     map[string]bool  // queues with rates of groups, as far as read has asked
@@ -59,7 +59,7 @@ func (q *queueLook) read(ctx context.Context, db dibs.Database, maxWait time.Dur
 	return err
 }
 
-// readPaced reads whether groups have rates, of the queues where that may explain a wait.
+// readPaced reads, for the queues where that may explain a wait, whether their groups have rates.
 func (q *queueLook) readPaced(ctx context.Context, db dibs.Database, maxWait time.Duration) error {
 	q.paced = map[string]bool{}
 	for _, s := range q.stats {
@@ -216,7 +216,7 @@ func (d *medic) holder(schedule string, tables ...string) (who, next string, is 
 	return h.Who, h.Next, is
 }
 
-// hangs words jobs that do not get on.
+// hangs puts into words which jobs' handlers hang.
 func (d *medic) hangs(queue string, h holdups.Hang, waits string) {
 	report, text := d.note, h.Text()
 	if h.Wrong(d.maxWait) {
@@ -230,7 +230,7 @@ func (d *medic) hangs(queue string, h holdups.Hang, waits string) {
 
 // failing finds a queue of which a large share of the attempts fail.
 func (d *medic) failing(s dibs.QueueStats) {
-	const few = 10 // attempts of which no share is said
+	const few = 10 // of fewer attempts than this no share is told
 	all := s.Succeeded + s.Failed
 	if all < few || s.Failed*5 < all {
 		return
@@ -270,7 +270,7 @@ func (d *medic) jobs(q *queueLook, facts []diagnosis.Fact) {
 // dead finds the queues in which jobs have died lately, and the most common error, without what
 // differs from job to job.
 func (d *medic) dead(q *queueLook, facts []diagnosis.Fact) {
-	const few = 10 // a queue's dead jobs of which all is wrong
+	const few = 10 // from this many dead jobs on, a queue is wrong
 	type cause struct {
 		queue, error string
 		n, all, most int64 // how many died of it, and of all errors; how many were read at most
@@ -311,7 +311,7 @@ func (d *medic) dead(q *queueLook, facts []diagnosis.Fact) {
 	}
 }
 
-// late words upkeep that workers should have done.
+// late puts into words which upkeep is overdue.
 func (d *medic) late(q *queueLook, f diagnosis.Fact) {
 	next, who := "dibs workers", "though workers are there: see their logs"
 	if !q.live() {
@@ -333,7 +333,7 @@ func (d *medic) late(q *queueLook, f diagnosis.Fact) {
 	}
 }
 
-// lateSchedule words a tick that nobody has made a job for.
+// lateSchedule puts into words that a tick has no job though its time has come.
 func (d *medic) lateSchedule(q *queueLook, f diagnosis.Fact) {
 	next, who := words.Command("dibs schedule show", f.About), "though workers are there: see their logs"
 	if !q.live() {

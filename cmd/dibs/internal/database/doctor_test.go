@@ -149,7 +149,7 @@ func TestDoctorFindsWhatHoldsUpQueues(t *testing.T) {
 	})
 }
 
-// Beyond so many scheduled jobs nobody has counted how many of the waiting ones are due.
+// A queue with very many scheduled jobs does not tell how many of its waiting jobs are due.
 func TestDoctorCountsNoDueJobsThatItDoesNotKnow(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.OK("enqueue", "mail", "1")

@@ -66,7 +66,7 @@ machine's clock, as it does with --dry-run.`,
 	return cmd
 }
 
-// narrow reports whether the selection is one that only a list finds.
+// narrow reports whether the selected jobs must be listed to be found.
 func (s *selection) narrow() bool {
 	return s.kind != "" || s.group != "" || s.worker != "" || s.error != ""
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
-// The live view shows these as the verbs of this package do.
+// The live view calls the functions below, to show jobs as the verbs of this package do.
 
 // WriteJob writes a job as 'dibs show' does, with the reasons why it does not start.
 func WriteJob(run *cmdline.App, j *dibs.RawJob, why []holdups.Hold) { (&app{run}).writeJob(j, why) }

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
-// whyOf is holdups.Read for the queues of some jobs: of those that wait, if their start has come.
+// whyOf reads why jobs do not start, for the queues of those jobs that wait though their start has come.
 func whyOf(ctx context.Context, db cmdline.JobTable, jobs ...*dibs.RawJob) (w holdups.Look, stats []dibs.QueueStats, err error) {
 	_, own := db.(holdups.Reader)
 	waits := func(j *dibs.RawJob) bool {

@@ -120,7 +120,7 @@ func (a *app) queue(cmd *cobra.Command, db dibs.Database, name string, c *change
 	if a.JSON {
 		return a.WriteJSON(struct {
 			wire.Queue
-			Groups []wire.Group `json:"groups,omitempty"` // those with settings of their own
+			Groups []wire.Group `json:"groups,omitempty"` // the groups with settings of their own
 		}{wire.QueueOf(q), wire.GroupsOf(groups)})
 	}
 	a.writeQueue(q)

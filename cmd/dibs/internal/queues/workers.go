@@ -63,7 +63,7 @@ type heldJobs struct {
 	Queue string  `json:"queue"`
 	Jobs  int     `json:"jobs"`
 	IDs   []int64 `json:"ids"` // the newest of them
-	// Held are the same, those first that have been held for longest.
+	// Held are the same jobs, those first that have been held for longest.
 	Held []holdups.HeldJob `json:"held"`
 }
 

@@ -34,7 +34,7 @@ type lineSeat struct {
 	jobs int // how many jobs use the seat; the pool's mutex guards it
 
 	mu      sync.Mutex
-	process *lineProcess // nil before the first
+	process *lineProcess // the process in the seat; nil before the first one
 }
 
 // unbuffered is the variable that has Python write at once what it prints.
@@ -43,7 +43,7 @@ const unbuffered = "PYTHONUNBUFFERED"
 // LineOptions say how jobs are shared among processes that stay.
 type LineOptions struct {
 	Concurrency int       // jobs at once
-	Processes   int       // if shared: among how many processes
+	Processes   int       // how many processes share the jobs, if Shared is set
 	Shared      bool      // a process gets several jobs at once
 	MaxJobs     int       // how many jobs a process is given; 0: any number
 	JSON        bool      // the log is JSON

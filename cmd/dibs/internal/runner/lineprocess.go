@@ -42,8 +42,8 @@ type lineProcess struct {
 	errs      tail               // the end of stderr
 
 	writing sync.WaitGroup
-	flushes bool   // a goroutine writes
-	unsent  []byte // what it is to write
+	flushes bool   // a goroutine writes to stdin
+	unsent  []byte // lines that the goroutine has yet to write
 	queued  int64  // bytes given to stdin, written or not
 	written int64
 }
@@ -193,7 +193,7 @@ func (p *lineProcess) readLine(line []byte, cut bool) {
 	}
 }
 
-// take gives an answer to who waits for it.
+// take gives an answer to the handler that waits for it.
 func (p *lineProcess) take(a lineAnswer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

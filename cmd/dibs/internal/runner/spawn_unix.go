@@ -20,7 +20,7 @@ func (*Spawner) Start(cmd *exec.Cmd) error {
 
 func (*Spawner) Close() {}
 
-// awaitNoReader does nothing: this system tells it only to those who write.
+// awaitNoReader does nothing: this system reports that all readers have gone only when something is written.
 func awaitNoReader(*os.File, func()) {}
 
 // unread returns 0: this system does not tell how much of a pipe was read.

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
-// demo is the run that shows dibs to a newcomer: its jobs are enqueued before the workers start, it
-// kills one worker once, and it ends with the jobs. What became of each is known beforehand.
+// demo is the run that shows dibs to a newcomer: its jobs are enqueued before the workers start, it kills one
+// worker once, and it ends with the jobs. The load says beforehand how each job must end.
 type demo struct {
 	*run
 	load

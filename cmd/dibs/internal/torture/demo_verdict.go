@@ -21,7 +21,7 @@ type kill struct {
 // Demo is what a demo's verdict says beside the promises.
 type Demo struct {
 	Jobs, Attempts int
-	Ends           []Row           // whether all jobs ended as it was known beforehand
+	Ends           []Row           // whether all jobs ended as the load planned it
 	Recovered      []Row           // whether the jobs of each killed worker ran elsewhere in time
 	Recovery       []time.Duration // times from a kill to the next attempt of each job that the worker held, ascending
 	Waits          []Wait          // average waits by priority, small first; no promise covers them
@@ -42,7 +42,7 @@ func (d *Demo) RecoveryTimes() (p50, longest time.Duration) {
 	return d.Recovery[(n-1)/2], d.Recovery[n-1]
 }
 
-// judge judges the promises, and whether all jobs ended as it was known beforehand.
+// judge judges the promises, and whether all jobs ended as the load planned it.
 func (d *demo) judge(ctx context.Context) (*Result, error) {
 	e, err := d.keepEvidence(ctx)
 	if err != nil {
@@ -91,7 +91,7 @@ func (d *demo) refused(e history.Evidence) Row {
 	return countRow("duplicates refused by their unique key", len(d.duplicates), existing, nil)
 }
 
-// reached says that all jobs reach the state that were made for it.
+// reached says how many of the jobs that the load planned for a state have reached it.
 func (d *demo) reached(e history.Evidence, state dibs.State, text string) Row {
 	var want, got int
 	var missing []string

@@ -24,7 +24,7 @@ func (c *client) work(ctx context.Context) error {
 	var parts []func(context.Context) error
 	for i := range each {
 		q := queues[(c.Seat+i)%len(queues)]
-		var handle dibs.Handler // nil: one of this process
+		var handle dibs.Handler // nil: this process runs the jobs itself
 		if i%2 == 1 {
 			handle = c.Lines
 		}
