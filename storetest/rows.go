@@ -35,6 +35,7 @@ var rowCases = []oneCase{
 	{"a job with the id of an ended one keeps no other from its end", rowsWithUsedID},
 	{"a schedule or worker that cannot be read hides no other", rowsBesides},
 	{"times and counts that cannot be right hide nothing of the others", rowsOfUpkeep},
+	{"a job whose times or counts cannot be right ends, and so do those beside it", rowsOfWrongTimes},
 }
 
 // bareRow holds the columns of a job that waits, as somebody would insert it.
