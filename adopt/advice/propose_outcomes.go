@@ -102,7 +102,7 @@ func (p *proposer) failures() {
 	put(dead, p.failed, "$now")
 	p.m.Dead = &mapping.Change{Set: dead}
 	p.why("dead", "%s tells such a row from completed ones", sign)
-	if s.guessed && p.status != nil {
+	if s.guessed && len(s.failed) > 0 {
 		p.unsure("dead", "only the order of the numbers suggests that %s of %s means that a row has failed", s.failed[0], p.status.Name)
 	}
 	if len(s.cancelled) > 0 {

@@ -112,3 +112,15 @@ func TestProposalOfNotBefore(t *testing.T) {
 		}
 	})
 }
+
+// A status of numbers that no row and no default shows has no known meanings: another column says what has failed.
+func TestProposalOfAnEmptyTableWithANumericStatus(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table parcels (id integer primary key, status int, finished_at timestamp, last_error text)")
+		m, text := proposed(t, db, "parcels")
+		if m.Unfinished != "finished_at is null" || m.Dead == nil || m.Dead.Set["last_error"] != "$error" {
+			t.Errorf("unfinished: %s, dead: %+v", m.Unfinished, m.Dead)
+		}
+		contains(t, text, "why: dead: last_error tells such a row from completed ones")
+	})
+}
