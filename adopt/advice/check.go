@@ -70,6 +70,7 @@ type checker struct {
 	p     *subject
 	limit time.Duration // how long one query of the data may take
 	found []Finding
+	err   error // first error of the database
 }
 
 func (c *checker) report(s Severity, field, text, advice string) {
@@ -77,22 +78,21 @@ func (c *checker) report(s Severity, field, text, advice string) {
 }
 
 // inspect reports what needs no trial.
-func (c *checker) inspect(ctx context.Context) (err error) {
-	if c.p.Sideless, err = c.p.LacksSideTable(ctx, c.db); err != nil {
-		return err
+func (c *checker) inspect(ctx context.Context) error {
+	p := c.p
+	if p.Sideless, c.err = p.LacksSideTable(ctx, c.db); c.err != nil {
+		return c.err
 	}
-	table := func(rules func() []rule) func(context.Context) error {
-		return func(ctx context.Context) error { return c.apply(ctx, rules()) }
-	}
-	for _, step := range []func(context.Context) error{
-		table(c.p.fence), table(c.p.leases), table(c.p.definition), c.order, c.values, c.statuses, table(c.p.perhapsTaken), c.contrasts,
-		table(c.p.unclaimed), table(c.p.surprising), c.times, c.journal,
-	} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
+	c.apply(ctx, p.fence(), p.leases(), p.definition())
+	c.order(ctx)
+	c.values(ctx)
+	c.statuses(ctx)
+	c.apply(ctx, p.perhapsTaken())
+	c.contrasts(ctx)
+	c.apply(ctx, p.unclaimed(), p.surprising())
+	c.times(ctx)
+	c.journal(ctx)
+	return c.err
 }
 
 const (
@@ -102,22 +102,27 @@ const (
 	checkRows = 20_000                 // most rows that a check reads
 )
 
-// count counts the rows that a query finds, up to maxCount. ok is false if that takes too long.
-func (c *checker) count(ctx context.Context, about, query string) (n int64, ok bool, err error) {
-	rows, ok, err := c.ask(ctx, about, fmt.Sprintf("select count(*) from (%s limit %d) x", query, maxCount))
-	if !ok || err != nil {
-		return 0, ok, err
+// count counts the rows that a query finds, up to maxCount. It returns -1 if that takes too long or fails.
+func (c *checker) count(ctx context.Context, about, query string) int64 {
+	rows := c.ask(ctx, about, fmt.Sprintf("select count(*) from (%s limit %d) x", query, maxCount))
+	if rows == nil {
+		return -1
 	}
-	return adopted.Atoi(rows[0][0]), true, nil
+	return adopted.Atoi(rows[0][0])
 }
 
-func (c *checker) ask(ctx context.Context, about, query string) (rows [][]string, ok bool, err error) {
-	rows, err = c.p.Dialect.Look(ctx, c.db, c.limit, query, nil)
-	if err != nil && adopted.TooLong(err) {
-		c.report(SeverityNote, about, fmt.Sprintf("was not checked: the table is too large to do so within %v", c.limit), "")
-		return nil, false, nil
+// ask returns the rows of a query. If the query takes too long, a note says so, and there are no rows.
+// After an error, which c.err keeps, no query is asked any more.
+func (c *checker) ask(ctx context.Context, about, query string) (rows [][]string) {
+	if c.err != nil {
+		return nil
 	}
-	return rows, err == nil, err
+	rows, c.err = c.p.Dialect.Look(ctx, c.db, c.limit, query, nil)
+	if c.err != nil && adopted.TooLong(c.err) {
+		c.report(SeverityNote, about, fmt.Sprintf("was not checked: the table is too large to do so within %v", c.limit), "")
+		rows, c.err = nil, nil
+	}
+	return rows
 }
 
 // atMost writes a count that may have been cut off.
@@ -145,16 +150,14 @@ func overlap(ctx context.Context, db *sql.DB, p, other *subject) ([]Finding, err
 		return nil, nil
 	}
 	c := &checker{db: db, queue: p.Queue, p: p, limit: checkTime}
-	n, ok, err := c.count(ctx, "where", "select 1 from "+p.Table+" t where "+p.Open+" and "+other.Open)
 	const advice = "give both a \"where\" that compares one column with different values, such as kind = 'mail' and kind = 'sms'"
-	switch {
-	case err != nil || !ok:
+	switch n := c.count(ctx, "where", "select 1 from "+p.Table+" t where "+p.Open+" and "+other.Open); {
 	case n > 0:
 		c.report(SeverityError, "where", fmt.Sprintf("%s rows are unfinished for queue %s, too: both queues would claim them", atMost(n), other.Queue), advice)
-	default:
+	case n == 0:
 		c.report(SeverityWarning, "where", fmt.Sprintf("no row is in queue %s, too, so far; but nothing in the conditions excludes it", other.Queue), advice)
 	}
-	return c.found, err
+	return c.found, c.err
 }
 
 // disjoint reports whether the conditions of two queues compare one column with different values.

@@ -11,37 +11,30 @@ import (
 )
 
 // order reports how many rows have the same place in the order as others: their ids decide.
-func (c *checker) order(ctx context.Context) error {
+func (c *checker) order(ctx context.Context) {
 	p := c.p
-	given := p.Ordering[:min(len(p.Mapping.Order), len(p.Ordering))]
 	var names, exprs []string
-	for _, o := range given {
+	for _, o := range p.Ordering[:min(len(p.Mapping.Order), len(p.Ordering))] {
 		names, exprs = append(names, o.Name), append(exprs, o.Column.SQL())
 	}
 	if len(names) == 0 || p.On.Keyed(names) {
-		return nil
+		return
 	}
 	columns := strings.Join(exprs, ", ")
-	rows, ok, err := c.ask(ctx, "order", fmt.Sprintf(
-		"select count(*), coalesce(sum(n), 0) from (select count(*) as n from (select %s from %s t where %s limit %d) t group by %s having count(*) > 1) x",
-		columns, p.Table, p.Open, checkRows, columns))
-	if err != nil || !ok || adopted.Atoi(rows[0][0]) == 0 {
-		return err
+	for _, alike := range c.ask(ctx, "order", fmt.Sprintf(
+		"select sum(n) from (select count(*) as n from (select %s from %s t where %s limit %d) t group by %s having count(*) > 1) x having count(*) > 0",
+		columns, p.Table, p.Open, checkRows, columns)) {
+		c.report(SeverityNote, "order", alike[0]+" of the unfinished rows that were read share their place in the order with others; the smaller id is claimed first", "")
 	}
-	c.report(SeverityNote, "order", rows[0][1]+" of the unfinished rows that were read share their place in the order with others; the smaller id is claimed first", "")
-	return nil
 }
 
 // values compares the values that the mapping names with those in the table.
-func (c *checker) values(ctx context.Context) error {
-	compared, written := c.comparedValues(), c.writtenValues()
+func (c *checker) values(ctx context.Context) {
+	compared, written := c.p.comparedValues(), c.p.writtenValues()
 	for _, name := range slices.Sorted(maps.Keys(compared)) {
 		col, _ := c.p.On.Column(name)
-		have, ok, err := c.distinct(ctx, col)
-		if err != nil {
-			return err
-		}
-		if !ok || len(have) == 0 {
+		have := c.distinct(ctx, col)
+		if len(have) == 0 {
 			continue
 		}
 		unknown := func(v value, others []value) bool {
@@ -59,17 +52,16 @@ func (c *checker) values(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
 }
 
 // value is a column's value, as text, that a field of the mapping names.
 type value struct{ field, text string }
 
 // comparedValues maps each column to the texts and numbers that conditions compare it with.
-func (c *checker) comparedValues() map[string][]value {
+func (p *subject) comparedValues() map[string][]value {
 	all := map[string][]value{}
-	for _, d := range c.p.Conds {
-		for _, x := range c.p.Comparisons(d) {
+	for _, d := range p.Conds {
+		for _, x := range p.Comparisons(d) {
 			for _, v := range x.Values {
 				if x.Kind != adopted.Boolean { // there are several ways to write a boolean
 					all[x.Name] = append(all[x.Name], value{d.Field, v})
@@ -80,9 +72,10 @@ func (c *checker) comparedValues() map[string][]value {
 	return all
 }
 
-func (c *checker) writtenValues() map[string][]value {
+// writtenValues maps each column to the constants that claims and outcomes set it to.
+func (p *subject) writtenValues() map[string][]value {
 	all := map[string][]value{}
-	for _, ch := range c.p.Changes() {
+	for _, ch := range p.Changes() {
 		for _, name := range slices.Sorted(maps.Keys(ch.Set)) {
 			v := ch.Set[name]
 			if s, isText := v.(string); v != nil && (!isText || !strings.HasPrefix(s, "$")) {
@@ -93,18 +86,18 @@ func (c *checker) writtenValues() map[string][]value {
 	return all
 }
 
-// distinct returns the different values of a column in the first rows; ok is false if there are too many.
-func (c *checker) distinct(ctx context.Context, col adopted.Column) (values []string, ok bool, err error) {
-	all, ok, err := c.tallies(ctx, col, "1 = 1", checkRows*5)
-	for _, t := range all {
+// distinct returns the different values of a column in the first rows; none if there are too many.
+func (c *checker) distinct(ctx context.Context, col adopted.Column) (values []string) {
+	for _, t := range c.tallies(ctx, col, "1 = 1", checkRows*5) {
 		if !t.null {
 			values = append(values, t.value)
 		}
 	}
 	slices.Sort(values)
-	return values, ok, err
+	return values
 }
 
+// list quotes up to ten values.
 func list(values []string) string {
 	more := ""
 	if len(values) > 10 {
@@ -133,16 +126,13 @@ func (p *subject) fitting(c adopted.Column) string {
 
 // times looks for times that are not in the mapping's format, and for claims that were
 // made in the future.
-func (c *checker) times(ctx context.Context) error {
+func (c *checker) times(ctx context.Context) {
 	p := c.p
 	for _, t := range p.timed() {
 		col := t.Column.SQL()
 		if odd := p.database.odd(t.Column, p.TimesOf(t.Column), col); odd != "" {
-			rows, ok, err := c.ask(ctx, t.field, "select "+p.Dialect.AsText(col)+", "+p.fitting(t.Column)+" from "+p.Table+" t where "+col+" is not null and "+odd+" limit 1")
-			if err != nil {
-				return err
-			}
-			if ok && len(rows) > 0 {
+			rows := c.ask(ctx, t.field, "select "+p.Dialect.AsText(col)+", "+p.fitting(t.Column)+" from "+p.Table+" t where "+col+" is not null and "+odd+" limit 1")
+			if len(rows) > 0 {
 				advice := "write in the mapping times: " + rows[0][1] + "; times are compared as they stand"
 				if rows[0][1] == "" {
 					advice = "no time format fits it, so it cannot be compared with the time now: leave the column out of the mapping"
@@ -151,14 +141,10 @@ func (c *checker) times(ctx context.Context) error {
 				continue
 			}
 		}
-		future := rule{
-			t.field == "claim.started_at", SeverityWarning, t.field, p.Open + " and " + col + " > " + t.After("300"),
-			"in {n} unfinished rows " + t.Name + " is more than five minutes in the future: another time zone, or a wrong clock",
-			"find out which time zone other programs write, and name it in \"times\"",
-		}
-		if err := c.apply(ctx, []rule{future}); err != nil {
-			return err
-		}
+		c.apply(ctx, []rule{{
+			holds: t.field == "claim.started_at", severity: SeverityWarning, field: t.field, rows: p.Open + " and " + col + " > " + t.After("300"),
+			text:   "in {n} unfinished rows " + t.Name + " is more than five minutes in the future: another time zone, or a wrong clock",
+			advice: "find out which time zone other programs write, and name it in \"times\"",
+		}})
 	}
-	return nil
 }

@@ -243,12 +243,12 @@ func (p *subject) looksLeft(c adopted.Column, fresh looks) map[string]looks {
 }
 
 // contrasts warns of columns that claims and outcomes leave otherwise than other programs do.
-func (c *checker) contrasts(ctx context.Context) error {
+func (c *checker) contrasts(ctx context.Context) {
 	all, err := c.p.contrasts(ctx, c.db)
+	c.err = cmp.Or(c.err, err)
 	for _, f := range all {
 		c.report(SeverityWarning, f.field, f.String(), fmt.Sprintf("if other programs look at %s, let %s set it: %[1]s: %[3]v", f.Name, f.field, f.value))
 	}
-	return err
 }
 
 // followData makes the proposal leave rows as other programs leave them. Its second round undoes what the first has made

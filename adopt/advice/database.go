@@ -18,7 +18,7 @@ type habits struct {
 	nullsFirst  bool   // an ascending order puts nulls first
 	ownIndexes  bool   // create index names the schema with the index, not with the table
 	pageRoom    string // statement, with %s for the table, that lets rows be updated in place; empty: there is none
-	journalMode string // query that returns the journal mode, in some of which readers and writers wait for each other; empty: they never do
+	slowJournal string // query for a journal mode in which readers and writers wait for each other; empty: they never do
 }
 
 // questions are answered by code of its own for each database.
@@ -45,7 +45,7 @@ type claimRun struct {
 // databases is keyed by the title of the dialect.
 var databases = map[string]database{
 	adopted.Postgres.Title: {habits{pageRoom: "alter table %s set (fillfactor = 50)"}, postgres{}},
-	adopted.SQLite.Title:   {habits{nullsFirst: true, ownIndexes: true, journalMode: "select journal_mode from pragma_journal_mode"}, sqlite{}},
+	adopted.SQLite.Title:   {habits{nullsFirst: true, ownIndexes: true, slowJournal: "select journal_mode from pragma_journal_mode where journal_mode not in ('wal', 'memory')"}, sqlite{}},
 }
 
 // numberTimes guesses the format of a number that is a time since 1973.

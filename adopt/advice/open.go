@@ -22,61 +22,56 @@ func checkerOf(s *adopt.Store) *checker {
 // Stuck reports unfinished rows that no claim will ever take as they are, such as rows that
 // another program had taken before it crashed. It only reads, and gives up a query that
 // takes longer than half a second.
-func Stuck(ctx context.Context, s *adopt.Store) (found []Finding, err error) {
+func Stuck(ctx context.Context, s *adopt.Store) ([]Finding, error) {
 	c := checkerOf(s)
-	if c.p.Sideless, err = c.p.LacksSideTable(ctx, c.db); err == nil {
-		err = c.apply(ctx, c.p.unclaimed())
+	if c.p.Sideless, c.err = c.p.LacksSideTable(ctx, c.db); c.err == nil {
+		c.apply(ctx, c.p.unclaimed())
 	}
-	if err != nil {
-		return nil, adopted.Classify("look for stuck rows", err)
-	}
-	return c.found, nil
+	return c.found, adopted.Classify("look for stuck rows", c.err)
 }
 
 // Full reports rows that are due, and that no claim takes since the limit of the queue or those of their groups are
 // reached. It is a warning if that holds up all of them. It only reads, and gives up after half a second.
 func Full(ctx context.Context, s *adopt.Store) ([]Finding, error) {
 	c := checkerOf(s)
-	for _, look := range []func(context.Context) error{c.fullQueue, c.fullGroups} {
-		if err := look(ctx); err != nil && !adopted.TooLong(err) {
-			return nil, adopted.Classify("look for full groups", err)
-		}
-	}
-	return c.found, nil
+	c.fullQueue(ctx)
+	c.fullGroups(ctx)
+	return c.found, adopted.Classify("look for full groups", c.err)
 }
 
-// firstRow returns the first row of a statement of the plan; nil: the plan has no such statement.
-func (c *checker) firstRow(ctx context.Context, st *adopted.Statement) (row []string, err error) {
-	if st == nil {
-		return nil, nil
+// firstRow returns the first row of a statement of the plan; nil: the plan has no such statement, or it takes too long.
+func (c *checker) firstRow(ctx context.Context, st *adopted.Statement) (row []string) {
+	if st == nil || c.err != nil {
+		return nil
 	}
-	err = c.p.Dialect.Peek(ctx, c.db, c.limit, func(q adopted.Querier) error {
+	err := c.p.Dialect.Peek(ctx, c.db, c.limit, func(q adopted.Querier) error {
 		rows, err := adopted.QueryAll(ctx, q, st.Text, st.Args(c.p.OneClaim())...)
 		if err == nil {
 			row = rows[0]
 		}
 		return err
 	})
-	return row, err
+	if !adopted.TooLong(err) {
+		c.err = err
+	}
+	return row
 }
 
-func (c *checker) fullQueue(ctx context.Context) error {
-	running, err := c.firstRow(ctx, c.p.Do.Running)
-	if err != nil || running == nil || adopted.Atoi(running[0]) < int64(c.p.Concurrency) {
-		return err
+func (c *checker) fullQueue(ctx context.Context) {
+	running := c.firstRow(ctx, c.p.Do.Running)
+	if running == nil || adopted.Atoi(running[0]) < int64(c.p.Concurrency) {
+		return
 	}
-	counts, err := c.firstRow(ctx, c.p.Do.Counts)
-	if err == nil && adopted.Atoi(counts[1]) > 0 {
+	if counts := c.firstRow(ctx, c.p.Do.Counts); counts != nil && adopted.Atoi(counts[1]) > 0 {
 		c.report(SeverityWarning, "concurrency", fmt.Sprintf("%s rows are due, and none can be claimed: as many as concurrency allows, %d, are in progress", counts[1], c.p.Concurrency),
 			"see which rows are in progress: dibs ls --table FILE --state running")
 	}
-	return err
 }
 
-func (c *checker) fullGroups(ctx context.Context) error {
-	full, err := c.firstRow(ctx, c.p.Do.Full)
-	if err != nil || full == nil || adopted.Atoi(full[1]) == 0 {
-		return err
+func (c *checker) fullGroups(ctx context.Context) {
+	full := c.firstRow(ctx, c.p.Do.Full)
+	if full == nil || adopted.Atoi(full[1]) == 0 {
+		return
 	}
 	due, waiting, groups, example := full[0], full[1], full[2], full[3]
 	severity, which := SeverityNote, fmt.Sprintf("%s of %s due rows wait for their groups", waiting, due)
@@ -86,7 +81,6 @@ func (c *checker) fullGroups(ctx context.Context) error {
 	group := c.p.Mapping.Group
 	c.report(severity, "group", fmt.Sprintf("%s: rows in progress hold all places of %s groups, such as those of %.40q (limit %d)", which, groups, example, group.Limit),
 		"see which rows are in progress: dibs ls --table FILE --state running. If rows of the same "+group.Column+" may run together, raise group.limit, or leave out group")
-	return nil
 }
 
 // Refused reports rows that the table refuses to have claimed, such as by a constraint or a trigger. It tries the next
@@ -108,9 +102,9 @@ func Ended(ctx context.Context, s *adopt.Store) ([]Finding, error) {
 	if p.Kind != "" {
 		kind = p.KindColumn.SQL()
 	}
-	rows, ok, err := c.ask(ctx, "dead", fmt.Sprintf("select x.kind, count(*) from (select %s as kind from %s t where %s limit %d) x group by x.kind order by 2 desc, 1", kind, p.Table, where, maxCount))
-	if err != nil || !ok || len(rows) == 0 {
-		return c.found, adopted.Classify("look for dead rows", err)
+	rows := c.ask(ctx, "dead", fmt.Sprintf("select x.kind, count(*) from (select %s as kind from %s t where %s limit %d) x group by x.kind order by 2 desc, 1", kind, p.Table, where, maxCount))
+	if len(rows) == 0 {
+		return c.found, adopted.Classify("look for dead rows", c.err)
 	}
 	const named = 3 // kinds that the finding names
 	var kinds []string
