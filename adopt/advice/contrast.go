@@ -81,15 +81,14 @@ func (p *subject) contrasts(ctx context.Context, db *sql.DB) (all []contrast, er
 			}
 			maps.Copy(have, waiting)
 		}
-		fresh := have[classWaiting]
-		if len(fresh) == 0 {
-			fresh = defaultLook(c)
+		if len(have[classWaiting]) == 0 {
+			have[classWaiting] = defaultLook(c)
 		}
-		left := p.looksLeft(c, fresh)
+		left := p.looksLeft(c, have[classWaiting])
 		for _, f := range []struct{ field, class string }{
 			{"claim", classRunning}, {"put_back", classWaiting}, {"completed", classEnded},
 		} {
-			if found, ok := compare(c, have, f.class, left[f.field], fresh); ok {
+			if found, ok := compare(c, have, f.class, left[f.field]); ok {
 				found.field = f.field
 				all = append(all, found)
 			}
@@ -100,7 +99,7 @@ func (p *subject) contrasts(ctx context.Context, db *sql.DB) (all []contrast, er
 
 // compare reports whether a look that the mapping leaves is one that no row of the class has,
 // while the column tells the class from others.
-func compare(c adopted.Column, data map[string]looks, class string, left, fresh looks) (contrast, bool) {
+func compare(c adopted.Column, data map[string]looks, class string, left looks) (contrast, bool) {
 	have := data[class]
 	found := contrast{Column: c, class: class}
 	for look, n := range have {
@@ -114,35 +113,18 @@ func compare(c adopted.Column, data map[string]looks, class string, left, fresh 
 	for look := range left {
 		found.leaves = look
 	}
-	if have[found.leaves] > 0 {
-		return found, false
-	}
+	found.value = found.valueOf(found.have[0])
 	// Another class must have the look that is left, and share no look with this class.
 	// A look that no row has is meant to be new, such as a status that only dibs sets.
 	known := false
-	others := maps.Clone(data)
-	if len(data[classWaiting]) == 0 {
-		others[classWaiting] = fresh
-	}
-	for other, seen := range others {
-		if other != class && seen[found.leaves] > 0 {
-			if known = true; alike(seen, have) {
+	for _, seen := range data {
+		if seen[found.leaves] > 0 {
+			if known = true; slices.ContainsFunc(found.have, func(look string) bool { return seen[look] > 0 }) {
 				return found, false
 			}
 		}
 	}
-	found.value = found.valueOf(found.have[0])
 	return found, known
-}
-
-// alike reports whether two classes have a look in common.
-func alike(a, b looks) bool {
-	for look := range a {
-		if b[look] > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // valueOf is the value in a mapping that gives the column this look.

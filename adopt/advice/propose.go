@@ -112,26 +112,25 @@ func (p *proposer) unsure(field, text string, args ...any) {
 	p.reasons = append(p.reasons, Reason{Field: field, Text: fmt.Sprintf(text, args...), Unsure: true})
 }
 
+// key proposes the columns of a unique index: those of the primary key, else the fewest.
 func (p *proposer) key() {
-	var best *adopted.Index
-	for i, x := range p.table.Indexes {
-		if !p.table.Keyed(x.Columns) || !x.Unique || x.Where != "" || slices.ContainsFunc(x.Columns, func(name string) bool {
+	unique := slices.DeleteFunc(slices.Clone(p.table.Indexes), func(x adopted.Index) bool {
+		return !x.Unique || x.Where != "" || len(x.Columns) == 0 || slices.ContainsFunc(x.Columns, func(name string) bool {
 			c, _ := p.table.Column(name)
 			return c.Null
-		}) {
-			continue
-		}
-		primary := strings.HasSuffix(x.Name, "_pkey") || x.Name == "rowid"
-		if best == nil || primary || len(x.Columns) < len(best.Columns) {
-			if best = &p.table.Indexes[i]; primary {
-				break
-			}
-		}
-	}
-	if best == nil {
+		})
+	})
+	if len(unique) == 0 {
 		p.unsure("id", "there is no unique index on columns that cannot be null; add a primary key")
 		return
 	}
+	rank := func(x adopted.Index) int {
+		if strings.HasSuffix(x.Name, "_pkey") || x.Name == "rowid" {
+			return 0
+		}
+		return len(x.Columns)
+	}
+	best := slices.MinFunc(unique, func(a, b adopted.Index) int { return rank(a) - rank(b) })
 	p.m.ID = best.Columns
 	for _, c := range best.Columns {
 		p.taken[c] = true
@@ -199,7 +198,7 @@ func (p *proposer) keepsEnded() bool {
 
 func (p *proposer) available() {
 	switch s, claimed := p.states, cmp.Or(p.token, p.started, p.lockedBy); {
-	case p.status != nil && len(s.fresh) > 0 && len(s.running) > 0:
+	case s.showClaims():
 		p.m.Available = p.equals(p.status, s.fresh)
 		p.why("available", "by its values, %s shows which rows wait", p.status.Name)
 	case claimed != nil:

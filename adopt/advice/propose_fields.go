@@ -1,7 +1,6 @@
 package advice
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -30,38 +29,27 @@ func (p *proposer) claims() {
 			p.why(f.field, f.why, f.column.Name)
 		}
 	}
-	c.Set, p.m.PutBack.Set = mapping.Set{}, mapping.Set{}
-	if s := p.states; p.status != nil && len(s.fresh) > 0 && len(s.running) > 0 {
-		put(c.Set, p.status, s.running[0])
-		back := s.fresh[0]
-		if i := slices.IndexFunc(s.fresh, func(v string) bool { return strings.Contains(" retryable retry retrying ", " "+v+" ") }); i >= 0 {
-			back = s.fresh[i]
-		}
-		put(p.m.PutBack.Set, p.status, back)
-		if len(s.running) > 1 {
-			p.unsure("claim.set", "%s is set to %q; other values of running rows are %s", p.status.Name, s.running[0], list(s.running[1:]))
-		}
-		if len(s.fresh) > 1 {
-			p.unsure("put_back.set", "%s is set to %q; the values of waiting rows are %s", p.status.Name, back, list(s.fresh))
-		}
+	if s := p.states; s.showClaims() && len(s.running) > 1 {
+		p.unsure("claim.set", "%s is set to %q; other values of running rows are %s", p.status.Name, s.running[0], list(s.running[1:]))
 	}
-	put(c.Set, p.processing, true)
-	put(p.m.PutBack.Set, p.processing, false)
-	put(p.m.PutBack.Set, p.attemptEnd, "$now")
+	if s := p.states; s.showClaims() && len(s.fresh) > 1 {
+		p.unsure("put_back.set", "%s is set to %q; the values of waiting rows are %s", p.status.Name, s.putBack(), list(s.fresh))
+	}
 	p.m.Lease = time.Minute
+	lease := "not known: how long the rows of a killed worker stay claimed; other workers extend their claims"
 	if p.started == nil && p.timeout == nil || p.m.Available == "" {
 		p.m.SideTable = true
 		p.why("side_table", "the table has no column for the time that ends a killed worker's claim; a table dibs_adopted keeps leases, attempts, delays and errors. "+
 			"It is created when the mapping is first used, which needs the right to create a table in that schema")
-		p.unsure("lease", "not known: how long the rows of a killed worker stay claimed; other workers extend their claims")
-		return
+	} else {
+		lease += ". Use the time after which other programs take such rows again, if they do"
 	}
-	p.unsure("lease", "not known: how long the rows of a killed worker stay claimed; other workers extend their claims. Use the time after which other programs take such rows again, if they do")
+	p.unsure("lease", "%s", lease)
 }
 
-// put sets a column, if there is one, to a value, which it writes in the type of the column.
+// put sets a column, if there is one, to a value, if there is one. It writes the value in the type of the column.
 func put(to mapping.Set, c *adopted.Column, value any) {
-	if c == nil {
+	if c == nil || value == nil {
 		return
 	}
 	text, isText := value.(string)

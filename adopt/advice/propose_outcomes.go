@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/dibs-queue/dibs"
@@ -8,36 +9,62 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// outcomes proposes what each outcome sets.
+// outcomes proposes what a claim and each outcome set.
 func (p *proposer) outcomes() {
-	completed, s := mapping.Set{}, p.states
-	put(completed, p.attemptEnd, "$now")
-	put(completed, p.finished, "$now")
+	s := p.states
 	if p.finished != nil && p.formatless(*p.finished) {
 		p.unsure("completed", "%s would get the time in another format than its rows have: one holds %.40q", p.finished.Name, p.data.sample[p.finished.Name])
 	}
 	if p.status != nil && len(s.done) == 0 && len(s.fresh) > 0 && (p.finished == nil || p.byStatus()) && p.status.Kind != adopted.Integer {
 		s.done = []string{p.likelyDone()}
 	}
-	if len(s.done) > 0 {
-		put(completed, p.status, s.done[0])
+	var running, waiting, keptError any
+	if s.showClaims() {
+		running, waiting = s.running[0], s.putBack()
 	}
-	put(completed, p.success, true)
-	put(completed, p.processed, true)
-	if len(completed) > 0 {
-		put(completed, p.result, "$result")
+	if p.errorText != nil && !p.m.SideTable && isNamed(*p.errorText, "error exception failure") {
+		keptError = "$error"
 	}
-	p.m.Completed = mapping.Change{Set: completed}
+	claim, putBack, completed, dead, cancelled := mapping.Set{}, mapping.Set{}, mapping.Set{}, mapping.Set{}, mapping.Set{}
+	for _, row := range []struct {
+		column                                     *adopted.Column
+		claim, putBack, completed, dead, cancelled any // value that the column gets; nil: it keeps its value
+	}{
+		{p.status, running, waiting, first(s.done), first(s.failed), first(s.cancelled)},
+		{p.processing, true, false, nil, nil, nil},
+		{p.attemptEnd, nil, "$now", "$now", "$now", "$now"},
+		{p.finished, nil, nil, "$now", p.end(s.failed), p.end(s.cancelled)},
+		{p.success, nil, nil, true, false, nil},
+		{p.processed, nil, nil, true, true, nil},
+		{p.failed, nil, nil, nil, "$now", nil},
+		{p.cancelled, nil, nil, nil, nil, "$now"},
+		{p.errorText, nil, keptError, nil, "$error", nil},
+	} {
+		put(claim, row.column, row.claim)
+		put(putBack, row.column, row.putBack)
+		put(completed, row.column, row.completed)
+		put(dead, row.column, row.dead)
+		put(cancelled, row.column, row.cancelled)
+	}
+	p.m.Claim.Set, p.m.PutBack.Set = claim, putBack
+	p.completed(completed)
+	p.failures(dead, cancelled)
+	p.limitAttempts()
+}
+
+// completed proposes what becomes of rows that are done.
+func (p *proposer) completed(set mapping.Set) {
 	switch {
-	case len(completed) > 0:
+	case len(set) > 0:
+		put(set, p.result, "$result")
 	case p.keepsEnded() || p.m.Unfinished == "":
 		p.unsure("completed", "not known: no column says that a row is done; set one, or write delete: true")
 	default:
 		p.m.Completed = mapping.Change{Delete: true}
 		p.unsure("completed", "rows that are done are DELETED, since no column says that a row is done; make sure that other programs do so, too, or set a column")
+		return
 	}
-	p.failures()
-	p.limitAttempts()
+	p.m.Completed = mapping.Change{Set: set}
 }
 
 // limitAttempts proposes after how many attempts a row is dead.
@@ -69,49 +96,35 @@ func (p *proposer) likelyDone() string {
 	return "done"
 }
 
-// failures proposes what becomes of rows that have failed for good. It proposes nothing that
+// failures proposes what becomes of rows that have failed for good and of cancelled rows. It proposes nothing that
 // would make them look like completed rows.
-func (p *proposer) failures() {
-	dead, s := mapping.Set{}, p.states
-	sign := "" // column that tells such a row from a completed one
-	switch {
-	case p.status != nil && len(s.failed) > 0:
-		put(dead, p.status, s.failed[0])
-		sign = p.status.Name
-	case p.status != nil && len(s.all()) > 0:
-	case p.success != nil:
-		sign = p.success.Name
-	case p.failed != nil:
-		sign = p.failed.Name
-	case p.errorText != nil && (p.finished != nil || p.processed != nil):
-		sign = p.errorText.Name
-	}
-	if e := p.errorText; e != nil {
-		put(dead, e, "$error")
-		if !p.m.SideTable && isNamed(*e, "error exception failure") {
-			put(p.m.PutBack.Set, e, "$error")
-		}
-	}
-	if sign == "" {
+func (p *proposer) failures(dead, cancelled mapping.Set) {
+	sign := p.deadSign()
+	if sign == nil {
 		p.noDead()
 		return
 	}
-	put(dead, p.success, false)
-	put(dead, p.processed, true)
-	p.setEnd(dead, first(s.failed))
-	put(dead, p.failed, "$now")
 	p.m.Dead = &mapping.Change{Set: dead}
-	p.why("dead", "%s tells such a row from completed ones", sign)
-	if s.guessed && len(s.failed) > 0 {
+	p.why("dead", "%s tells such a row from completed ones", sign.Name)
+	if s := p.states; s.guessed && len(s.failed) > 0 {
 		p.unsure("dead", "only the order of the numbers suggests that %s of %s means that a row has failed", s.failed[0], p.status.Name)
 	}
-	if len(s.cancelled) > 0 {
-		cancelled := mapping.Set{}
-		put(cancelled, p.status, s.cancelled[0])
-		p.setEnd(cancelled, s.cancelled[0])
-		put(cancelled, p.cancelled, "$now")
+	if len(p.states.cancelled) > 0 {
 		p.m.Cancelled = &mapping.Change{Set: cancelled}
 	}
+}
+
+// deadSign is the column that tells a row that has failed for good from a completed one; nil: there is none.
+func (p *proposer) deadSign() *adopted.Column {
+	switch {
+	case len(p.states.failed) > 0:
+		return p.status
+	case len(p.states.all()) > 0:
+		return nil
+	case p.finished == nil && p.processed == nil: // an error may be that of an attempt
+		return cmp.Or(p.success, p.failed)
+	}
+	return cmp.Or(p.success, p.failed, p.errorText)
 }
 
 // noDead explains why there is no proposal for dead, and what it could be.
@@ -127,25 +140,24 @@ func (p *proposer) noDead() {
 	p.unsure("dead", "%s; %s%s", none, name, otherwise)
 }
 
-// setEnd sets the columns that say when a row ended, unless rows with this status have no
-// such time: a failure does not set the time of sending.
-func (p *proposer) setEnd(to mapping.Set, value string) {
-	put(to, p.attemptEnd, "$now")
-	if p.finished == nil {
-		return
+// end is the value of the column that says when a row ended, for rows that end with a status. It is nil if rows with this
+// status have no such time: a failure does not set the time of sending.
+func (p *proposer) end(status []string) any {
+	if p.finished == nil || p.m.Unfinished == p.isNull(p.finished) {
+		return "$now"
 	}
-	needed := p.m.Unfinished == p.isNull(p.finished)
-	never := isNamed(*p.finished, "sent") || slices.ContainsFunc(p.tallies, func(t tally) bool {
-		return !t.null && t.value == value && t.rows > 0 && t.ended == 0
-	})
-	if needed || !never {
-		put(to, p.finished, "$now")
+	if isNamed(*p.finished, "sent") || slices.ContainsFunc(p.tallies, func(t tally) bool {
+		return !t.null && t.value == first(status) && t.rows > 0 && t.ended == 0
+	}) {
+		return nil
 	}
+	return "$now"
 }
 
-func first(values []string) string {
+// first is the first of some values; nil: there are none.
+func first(values []string) any {
 	if len(values) == 0 {
-		return ""
+		return nil
 	}
 	return values[0]
 }

@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -8,32 +9,19 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
+// Places in a name at which a word begins within letters: a capital after a small letter, or the last of several capitals.
+var (
+	smallCapital   = regexp.MustCompile(`(\p{Ll})(\p{Lu})`)
+	capitalCapital = regexp.MustCompile(`(\p{Lu})(\p{Lu}\p{Ll})`)
+)
+
 // words splits a column's name: StatusID and status_id both give status, id.
 func words(name string) []string {
-	var all []string
-	var b strings.Builder
-	flush := func() {
-		if b.Len() > 0 {
-			all = append(all, strings.ToLower(b.String()))
-			b.Reset()
-		}
-	}
-	runes := []rune(name)
-	for i, r := range runes {
-		switch {
-		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
-			flush()
-			continue
-		case i > 0 && unicode.IsUpper(r) && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]) && unicode.IsUpper(runes[i-1])):
-			flush()
-		}
-		b.WriteRune(r)
-	}
-	flush()
+	name = capitalCapital.ReplaceAllString(smallCapital.ReplaceAllString(name, "${1}_$2"), "${1}_$2")
+	all := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	for i, w := range all { // createdat and lockedby are two words each
 		if stem := len(w) - 2; stem > 2 && strings.HasSuffix(w[:stem], "ed") && slices.Contains([]string{"at", "by", "on"}, w[stem:]) {
-			all = slices.Replace(all, i, i+1, w[:stem], w[stem:])
-			break
+			return slices.Replace(all, i, i+1, w[:stem], w[stem:])
 		}
 	}
 	return all

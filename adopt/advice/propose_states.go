@@ -46,20 +46,17 @@ func (p *proposer) discuss() {
 	}
 	name, s := p.status.Name, p.states
 	p.why("unfinished", "in the rows that were read, %s has %s", name, withCounts(p.tallies, allRows))
-	open := func(t tally) bool { return !t.null && slices.Contains(s.open(), t.value) }
+	unended := func(t tally) int64 { return t.rows - t.ended }
 	if p.m.Unfinished != "" && p.finished != nil && p.m.Unfinished == p.isNull(p.finished) {
-		if left := withCounts(p.tallies, func(t tally) int64 { return t.rows - t.ended }); left != "" {
+		if left := withCounts(p.tallies, unended); left != "" {
 			p.unsure("unfinished", "all rows without %s would be done, whatever their %s: %s. If some must not be, exclude them by %s", p.finished.Name, name, left, name)
 		}
 		return
 	}
-	unclear := withCounts(p.tallies, func(t tally) int64 {
-		if t.null || slices.Contains(s.unknown, t.value) {
-			return t.rows
-		}
-		return 0
-	})
-	switch {
+	open := func(t tally) bool { return !t.null && slices.Contains(s.open(), t.value) }
+	closed := func(t tally) bool { return !open(t) }
+	unclear := func(t tally) bool { return t.null || slices.Contains(s.unknown, t.value) }
+	switch unclear := withCounts(which(p.tallies, unclear), allRows); {
 	case unclear != "":
 		p.unsure("unfinished", "rows with these values of %s are not claimed, since their meaning is not known: %s. Add those that are to be done", name, unclear)
 	case len(s.unknown) > 0:
@@ -71,20 +68,10 @@ func (p *proposer) discuss() {
 	if p.finished == nil {
 		return
 	}
-	if again := withCounts(p.tallies, func(t tally) int64 {
-		if open(t) {
-			return t.ended
-		}
-		return 0
-	}); again != "" {
+	if again := withCounts(which(p.tallies, open), func(t tally) int64 { return t.ended }); again != "" {
 		p.unsure("unfinished", "these rows would be claimed although they have %s: %s", p.finished.Name, again)
 	}
-	if left := withCounts(p.tallies, func(t tally) int64 {
-		if !open(t) {
-			return t.rows - t.ended
-		}
-		return 0
-	}); left != "" {
+	if left := withCounts(which(p.tallies, closed), unended); left != "" {
 		p.unsure("unfinished", "these rows are not claimed although they have no %s: %s", p.finished.Name, left)
 	}
 }
@@ -106,6 +93,15 @@ func (p *proposer) guessDone() {
 type states struct {
 	fresh, running, done, failed, cancelled, unknown []string
 	guessed                                          bool // the meaning follows from the order of the values, not from their names
+}
+
+// showClaims reports whether a status tells the rows that wait from those that run.
+func (s states) showClaims() bool { return len(s.fresh) > 0 && len(s.running) > 0 }
+
+// putBack is the status of a row that waits again: one for retries, if there is one.
+func (s states) putBack() string {
+	i := slices.IndexFunc(s.fresh, func(v string) bool { return strings.Contains(" retryable retry retrying ", " "+v+" ") })
+	return s.fresh[max(i, 0)]
 }
 
 func (s states) open() []string { return slices.Concat(s.fresh, s.running) }

@@ -2,6 +2,7 @@ package advice
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dibs-queue/dibs/internal/adopted"
@@ -31,6 +32,11 @@ func talliesOf(rows [][]string) (all []tally, ok bool) {
 		all = append(all, tally{r[0], adopted.Yes(r[1]), adopted.Atoi(r[2]), adopted.Atoi(r[3])})
 	}
 	return all, len(rows) <= mostValues
+}
+
+// which selects tallies.
+func which(all []tally, keep func(tally) bool) []tally {
+	return slices.DeleteFunc(slices.Clone(all), func(t tally) bool { return !keep(t) })
 }
 
 // allRows is the number that withCounts gives with each tally.
