@@ -12,7 +12,6 @@ const maxState = 20
 
 // largeState are structs with more unexported fields than maxState. They may only become smaller.
 var largeState = map[string]int{
-	"adopt/advice.proposer":                31, // what it has found out of a table
 	"postgres.Store":                       25,
 	"postgres.claimedRow":                  24, // one for each column
 	"cmd/dibs/internal/runner.lineProcess": 24,

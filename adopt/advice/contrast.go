@@ -235,35 +235,32 @@ func (c *checker) contrasts(ctx context.Context) {
 
 // followData makes the proposal leave rows as other programs leave them. Its second round undoes what the first has made
 // a claim set.
-func (p *proposer) followData(ctx context.Context, db *sql.DB) error {
+func (p *proposer) followData(ctx context.Context) {
 	done := map[string]bool{}
 	for range 2 {
-		on, err := adopted.Prepare(ctx, db, p.m)
-		if err != nil {
-			return nil //nolint:nilerr // the caller reports a mapping that does not fit
+		on, err := adopted.Prepare(ctx, p.db, p.m)
+		if err != nil || p.err != nil {
+			return // p.fit reports a mapping that does not fit
 		}
-		all, err := subjectOf(on).contrasts(ctx, db)
-		if err != nil {
-			return err
-		}
+		var all []contrast
+		all, p.err = subjectOf(on).contrasts(ctx, p.db)
 		for _, f := range all {
 			if !done[f.String()] {
-				p.follow(ctx, db, f)
+				p.follow(ctx, f)
 			}
 			done[f.String()] = true
 		}
 	}
-	return nil
 }
 
 // follow lets the proposal set a column as the data has it, unless the mapping does not fit then.
-func (p *proposer) follow(ctx context.Context, db *sql.DB, f contrast) {
+func (p *proposer) follow(ctx context.Context, f contrast) {
 	to := map[string]*mapping.Set{"claim": &p.m.Claim.Set, "put_back": &p.m.PutBack.Set, "completed": &p.m.Completed.Set}[f.field]
 	was := *to
 	*to = mapping.Set{}
 	maps.Copy(*to, was)
 	(*to)[f.Name] = f.value
-	if _, err := adopted.Prepare(ctx, db, p.m); err != nil {
+	if _, err := adopted.Prepare(ctx, p.db, p.m); err != nil {
 		*to = was
 		p.unsure(f.field, "%s", f)
 		return

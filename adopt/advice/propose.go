@@ -30,78 +30,93 @@ type Reason struct {
 // It goes by the names of columns, and so can be wrong: read the reasons. YAML writes the
 // mapping and its reasons as a file; Check reports what the mapping can do.
 func Propose(ctx context.Context, db *sql.DB, tableName string) (mapping.Mapping, []Reason, error) {
-	p := &proposer{m: mapping.Mapping{Table: tableName}, taken: map[string]bool{}}
-	if err := p.propose(ctx, db); err != nil {
-		return p.m, nil, adopted.Classify("propose", err)
+	p := &proposer{db: db, m: mapping.Mapping{Table: tableName}, taken: map[string]bool{}}
+	p.propose(ctx)
+	if p.err != nil {
+		return p.m, nil, adopted.Classify("propose", p.err)
 	}
 	return p.m, p.reasons, nil
 }
 
-func (p *proposer) propose(ctx context.Context, db *sql.DB) (err error) {
-	if p.dialect, p.table, err = tableNamed(ctx, db, p.m.Table); err != nil {
-		return err
+func (p *proposer) propose(ctx context.Context) {
+	if p.dialect, p.table, p.err = tableNamed(ctx, p.db, p.m.Table); p.err != nil {
+		return
 	}
 	p.database, p.m.Table = databases[p.dialect.Title], p.table.Called
-	if p.data, err = p.lookAtData(ctx, db); err != nil {
-		return err
-	}
+	p.lookAtData(ctx)
 	if checks.Name("queue", p.table.Called) != nil {
 		p.m.Queue = "adopted"
 		p.why("queue", "the default, the name of the table, is no valid name of a queue")
 	}
 	p.key()
 	p.roles()
-	if err := p.tally(ctx, db); err != nil {
-		return err
+	p.tally(ctx)
+	p.unfinished()
+	p.discuss()
+	p.available()
+	p.claims()
+	p.outcomes()
+	p.order()
+	p.otherFields()
+	p.times()
+	p.groups(ctx)
+	p.followData(ctx)
+	p.fit(ctx)
+}
+
+// look returns the rows of a query; none if it takes too long. After an error, which p.err keeps, no query is asked any
+// more.
+func (p *proposer) look(ctx context.Context, query string, args ...any) (rows [][]string) {
+	if p.err != nil {
+		return nil
 	}
-	for _, step := range []func(){p.unfinished, p.discuss, p.available, p.claims, p.outcomes, p.order, p.otherFields, p.times} {
-		step()
+	rows, err := p.dialect.Look(ctx, p.db, checkTime, fmt.Sprintf(query, args...), nil)
+	if adopted.TooLong(err) {
+		return nil
 	}
-	for _, step := range []func(context.Context, *sql.DB) error{p.groups, p.followData, p.fit} {
-		if err := step(ctx, db); err != nil {
-			return err
-		}
-	}
-	return nil
+	p.err = err
+	return rows
 }
 
 // fit reports what of the proposal does not fit the table yet. It proposes the side table if the times are too coarse to
 // fence claims.
-func (p *proposer) fit(ctx context.Context, db *sql.DB) error {
+func (p *proposer) fit(ctx context.Context) {
+	if p.err != nil {
+		return
+	}
+	_, p.err = adopted.Prepare(ctx, p.db, p.m)
 	var bad *dibs.InvalidError
-	_, err := adopted.Prepare(ctx, db, p.m)
-	if errors.As(err, &bad) && bad.Field == "claim.started_at" && !p.m.SideTable {
+	if !errors.As(p.err, &bad) {
+		return
+	}
+	p.err = nil
+	if bad.Field == "claim.started_at" && !p.m.SideTable {
 		p.m.SideTable = true
-		if _, again := adopted.Prepare(ctx, db, p.m); again == nil {
+		if _, again := adopted.Prepare(ctx, p.db, p.m); again == nil {
 			p.why("side_table", "%s", bad.Reason)
 			p.limitAttempts()
-			return nil
+			return
 		}
 		p.m.SideTable = false
 	}
-	if bad != nil {
-		p.unsure(bad.Field, "does not fit yet: %s", bad.Reason)
-		return nil
-	}
-	return err
+	p.unsure(bad.Field, "does not fit yet: %s", bad.Reason)
 }
 
 // proposer fills in a mapping field by field.
 type proposer struct {
+	timeRoles
+	otherRoles
 	m        mapping.Mapping
+	db       *sql.DB
 	dialect  adopted.Dialect
 	database database
 	table    *adopted.Table
 	data     data
+	tallies  []tally // rows for each value of the status
+	states   states  // meanings of these values
 	reasons  []Reason
 	taken    map[string]bool // columns that have a role
-
-	finished, started, timeout, notBefore, created, attemptEnd *adopted.Column
-	failed, cancelled, maxAttempts, claimID                    *adopted.Column
-	lockedBy, token, attempts, priority, group, errorText      *adopted.Column
-	result, success, processed, processing, status, kind       *adopted.Column
-	tallies                                                    []tally
-	states                                                     states
+	err      error           // first error of the database
 }
 
 func (p *proposer) why(field, text string, args ...any) {

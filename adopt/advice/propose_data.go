@@ -2,9 +2,7 @@ package advice
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,41 +22,33 @@ type data struct {
 
 const proposeRows = 5000 // most rows that a proposal reads
 
-func (p *proposer) lookAtData(ctx context.Context, db *sql.DB) (data, error) {
-	d, on := p.dialect, p.table
-	all := data{
+// lookAtData summarizes the first rows of the table.
+func (p *proposer) lookAtData(ctx context.Context) {
+	p.data = data{
 		filled: map[string]int64{}, values: map[string][]string{},
 		sample: map[string]string{}, json: map[string]bool{},
 	}
-	var err error
-	if all.allowed, err = p.database.allowed(ctx, db, on); err != nil {
-		return all, err
+	if p.data.allowed, p.err = p.database.allowed(ctx, p.db, p.table); p.err != nil {
+		return
 	}
-	for _, c := range on.Columns {
-		for _, x := range on.Indexes {
-			all.allowed[c.Name] = append(all.allowed[c.Name], all.indexed(x, c)...)
+	names, exprs := make([]string, len(p.table.Columns)), make([]string, len(p.table.Columns))
+	for i, c := range p.table.Columns {
+		for _, x := range p.table.Indexes {
+			p.data.allowed[c.Name] = append(p.data.allowed[c.Name], indexed(x, c)...)
 		}
-	}
-	names, exprs := make([]string, len(on.Columns)), make([]string, len(on.Columns))
-	for i, c := range on.Columns {
 		names[i] = c.Name
-		exprs[i] = "substr(" + d.AsText(c.SQL()) + ", 1, 10000)"
+		exprs[i] = "substr(" + p.dialect.AsText(c.SQL()) + ", 1, 10000)"
 		if c.Kind == adopted.Blob { // bytes cannot be read as text
 			exprs[i] = "case when " + c.SQL() + " is null then null else '' end"
 		}
 	}
-	rows, err := d.Look(ctx, db, checkTime, fmt.Sprintf("select %s from %s t limit %d", strings.Join(exprs, ", "), on.Quoted(), proposeRows), nil)
-	if err != nil && !adopted.TooLong(err) {
-		return all, err
+	for _, r := range p.look(ctx, "select %s from %s t limit %d", strings.Join(exprs, ", "), p.table.Quoted(), proposeRows) {
+		p.data.add(names, r)
 	}
-	for _, r := range rows {
-		all.add(names, r)
-	}
-	return all, nil
 }
 
 // indexed lists the values with which the condition of a partial index compares a column.
-func (*data) indexed(x adopted.Index, c adopted.Column) (values []string) {
+func indexed(x adopted.Index, c adopted.Column) (values []string) {
 	of := regexp.MustCompile(`["'\x60\[(]*\b` + regexp.QuoteMeta(c.Name) + `\b["'\x60\])]*(?:::\w+)?\)?\s*=\s*('[^']*'|\d+)`)
 	for _, m := range of.FindAllStringSubmatch(x.Where, -1) {
 		values = append(values, strings.Trim(m[1], "'"))

@@ -27,6 +27,18 @@ func words(name string) []string {
 	return all
 }
 
+// timeRoles are the columns of times, by what they mean for a row; nil: the table has no such column.
+type timeRoles struct {
+	created, notBefore, started, timeout, attemptEnd, finished, failed, cancelled *adopted.Column
+}
+
+// otherRoles are the other columns with a meaning; nil: the table has no such column.
+type otherRoles struct {
+	status, processing, processed, success          *adopted.Column // state of a row
+	token, claimID, lockedBy, attempts, maxAttempts *adopted.Column // claims
+	kind, group, priority, result, errorText        *adopted.Column
+}
+
 // role describes by name and type the column that a field of the proposer wants.
 type role struct {
 	field    **adopted.Column

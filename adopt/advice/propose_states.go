@@ -2,7 +2,6 @@ package advice
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,26 +11,20 @@ import (
 
 // tally counts the rows for each value of the status, the most frequent first.
 // A column with too many different values is no status.
-func (p *proposer) tally(ctx context.Context, db *sql.DB) error {
+func (p *proposer) tally(ctx context.Context) {
 	if p.status == nil {
-		return nil
+		return
 	}
 	ended := "null"
 	if p.finished != nil {
 		ended = p.dialect.AsText(p.finished.SQL())
 	}
-	query := tallySQL(p.dialect.AsText(p.status.SQL()), ended, fmt.Sprintf("%s t limit %d", p.table.Quoted(), proposeRows))
-	rows, err := p.dialect.Look(ctx, db, checkTime, query, nil)
-	if err != nil && !adopted.TooLong(err) {
-		return err
-	}
 	few := true
-	if p.tallies, few = talliesOf(rows); !few {
+	if p.tallies, few = talliesOf(p.look(ctx, "%s", tallySQL(p.dialect.AsText(p.status.SQL()), ended, fmt.Sprintf("%s t limit %d", p.table.Quoted(), proposeRows)))); !few {
 		p.status, p.tallies = nil, nil
-		return nil
+		return
 	}
 	p.states = p.statesOf(*p.status)
-	return nil
 }
 
 // byStatus reports whether the values of the status, by their names, show which rows are to be done.
@@ -171,7 +164,7 @@ func (p *proposer) statesOf(c adopted.Column) states {
 func (p *proposer) oneAtATime(c adopted.Column) string {
 	for _, x := range p.table.Indexes {
 		if x.Unique && p.group != nil && slices.Equal(x.Columns, []string{p.group.Name}) {
-			for _, v := range p.data.indexed(x, c) {
+			for _, v := range indexed(x, c) {
 				return v
 			}
 		}
