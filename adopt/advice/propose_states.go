@@ -172,24 +172,22 @@ func (p *proposer) oneAtATime(c adopted.Column) string {
 	return ""
 }
 
-// byNumber takes numbers in ascending order to mean new, running, done and failed.
+// byNumber takes numbers in ascending order, from that of a new row on, to mean new, running, done and failed. Two
+// numbers mean new and done.
 func byNumber(values []string, fresh string) states {
 	s := states{guessed: true}
 	slices.SortFunc(values, func(a, b string) int { return int(adopted.Atoi(a) - adopted.Atoi(b)) })
-	if i := slices.Index(values, fresh); i > 0 {
-		s.unknown, values = values[:i], values[i:]
+	first := max(slices.Index(values, fresh), 0)
+	meanings := []*[]string{&s.fresh, &s.running, &s.done, &s.failed}
+	if len(values)-first == 2 {
+		meanings = []*[]string{&s.fresh, &s.done}
 	}
-	for i, to := range []*[]string{&s.fresh, &s.running, &s.done, &s.failed} {
-		switch {
-		case len(values) == 2 && i == 1: // two values mean new and done
-		case len(values) == 2 && i == 2:
-			*to = values[1:2]
-		case i < len(values):
-			*to = values[i : i+1]
+	for i, v := range values {
+		to := &s.unknown
+		if i >= first && i-first < len(meanings) {
+			to = meanings[i-first]
 		}
-	}
-	if len(values) > 4 {
-		s.unknown = append(s.unknown, values[4:]...)
+		*to = append(*to, v)
 	}
 	return s
 }

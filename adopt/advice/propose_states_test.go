@@ -124,3 +124,16 @@ func TestProposalOfAnEmptyTableWithANumericStatus(t *testing.T) {
 		contains(t, text, "why: dead: last_error tells such a row from completed ones")
 	})
 }
+
+// A number below that of a new row, and the numbers above failed, have no known meaning: no row that has one is claimed.
+func TestProposalOfManyNumbersOfAStatus(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table parcels (id integer primary key, status int not null default 1)")
+		exec(t, db, "insert into parcels values (1, 0), (2, 1), (3, 2), (4, 3), (5, 4), (6, 5)")
+		m, text := proposed(t, db, "parcels")
+		if m.Unfinished != "status in (1, 2)" || m.Available != "status = 1" || m.PutBack.Set["status"] != 1 {
+			t.Errorf("unfinished: %s, available: %s, put back: %v", m.Unfinished, m.Available, m.PutBack.Set)
+		}
+		contains(t, text, `their meaning is not known: "0" (1), "5" (1).`)
+	})
+}
