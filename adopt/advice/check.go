@@ -63,7 +63,7 @@ func Check(ctx context.Context, db *sql.DB, mappings ...mapping.Mapping) ([]Find
 	return all, nil
 }
 
-// checker checks one mapping.
+// checker collects the findings about one mapping.
 type checker struct {
 	db    *sql.DB
 	queue string
@@ -77,7 +77,7 @@ func (c *checker) report(s Severity, field, text, advice string) {
 	c.found = append(c.found, Finding{c.queue, s, field, text, advice})
 }
 
-// inspect reports what needs no trial.
+// inspect reports what the catalogue and the data show, without a trial of the mapping.
 func (c *checker) inspect(ctx context.Context) error {
 	p := c.p
 	if p.Sideless, c.err = p.LacksSideTable(ctx, c.db); c.err != nil {
@@ -97,7 +97,7 @@ func (c *checker) inspect(ctx context.Context) error {
 
 const (
 	checkTime = 2 * time.Second        // longest time that a query of Check may take
-	briefTime = 500 * time.Millisecond // the same for queries of an open store, and for each of the many columns
+	briefTime = 500 * time.Millisecond // longest time of a query about an open store, and of one that is made for each column
 	maxCount  = 1000                   // a count of rows stops here
 	checkRows = 20_000                 // most rows that a check reads
 )
@@ -125,7 +125,7 @@ func (c *checker) ask(ctx context.Context, about, query string) (rows [][]string
 	return rows
 }
 
-// atMost writes a count that may have been cut off.
+// atMost writes a count of rows, which stops at maxCount.
 func atMost(n int64) string {
 	if n >= maxCount {
 		return fmt.Sprintf("%d or more", n)
@@ -171,7 +171,7 @@ func (p *subject) disjoint(other *subject) bool {
 	return false
 }
 
-// fixedValues maps columns to the one value that the queue's unfinished rows have there.
+// fixedValues maps each column to its value, if all unfinished rows of the queue must have the same one.
 func (p *subject) fixedValues() map[string]string {
 	all := map[string]string{}
 	for _, c := range p.Conds {
@@ -185,7 +185,7 @@ func (p *subject) fixedValues() map[string]string {
 }
 
 // equalities lists the comparisons of a simple condition that allow a column one value only.
-// Of a condition with or, not or case it lists none.
+// It lists none of a condition with or, not or case.
 func (p *subject) equalities(c *adopted.Condition) []adopted.Comparison {
 	if c.Has("or") || c.Has("not") || c.Has("case") {
 		return nil

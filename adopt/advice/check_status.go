@@ -34,7 +34,8 @@ func (c *checker) statuses(ctx context.Context) {
 	}
 }
 
-// looksAt reports whether the condition of a field, or with an empty field any condition, may depend on a column.
+// looksAt reports whether the condition of a field of the mapping may depend on a column. With an empty field it asks
+// about all conditions.
 func (p *subject) looksAt(col adopted.Column, field string) bool {
 	return slices.ContainsFunc(p.Conds, func(d *adopted.Condition) bool {
 		return (field == "" || d.Field == field) && d.MayDependOn(col)

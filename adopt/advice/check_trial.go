@@ -13,7 +13,7 @@ import (
 
 // The functions of this file run the mapping in a transaction that is rolled back, and report what the database says.
 
-// refusedRows is how many of the next rows are tried, to find those that the table refuses to have claimed.
+// refusedRows is how many rows are claimed in a trial to find those that the table refuses to have claimed.
 const refusedRows = 20
 
 // refused reports rows that the table refuses to have claimed.
@@ -66,7 +66,7 @@ func (c *checker) attempts(ctx context.Context, t *trial) error {
 			return err
 		})
 	}
-	if err := set(name); err != nil { // the table refuses more than the number
+	if err := set(name); err != nil { // the table refuses every update of these rows, whatever the number
 		return exceptRefused(err)
 	}
 	err := set(most)
@@ -86,7 +86,7 @@ func exceptRefused(err error) error {
 	return err
 }
 
-const fewRows, manyRows = 100, 1000 // rows that one claim reads
+const fewRows, manyRows = 100, 1000 // numbers of rows that one claim reads
 
 // cost measures a claim, and reports whether an index helps it.
 func (c *checker) cost(ctx context.Context, t *trial) error {
@@ -99,7 +99,7 @@ func (c *checker) cost(ctx context.Context, t *trial) error {
 		return err
 	}
 	var run claimRun
-	err = t.undone(ctx, func() (err error) { // it makes a claim, too
+	err = t.undone(ctx, func() (err error) { // PostgreSQL makes a claim to explain it
 		run, err = p.database.claim(ctx, t, p.Plan)
 		return err
 	})

@@ -145,7 +145,7 @@ func (c contrast) valueOf(look string) any {
 	return look
 }
 
-// lookOf is the inverse of valueOf; false: the value depends on the attempt.
+// lookOf is the look of a column that the mapping sets to a value; false: the value depends on the attempt.
 func lookOf(c adopted.Column, value any) (look string, ok bool) {
 	text, isText := value.(string)
 	switch {
@@ -161,7 +161,7 @@ func lookOf(c adopted.Column, value any) (look string, ok bool) {
 	return fmt.Sprint(value), true
 }
 
-// defaultLook is the look of a new row; empty: it is not known.
+// defaultLook is the look that a column has in a new row; none: it is not known.
 func defaultLook(c adopted.Column) looks {
 	var value any = unquoted(c.Def)
 	switch {
@@ -196,8 +196,8 @@ func (p *subject) looksByClass(ctx context.Context, db *sql.DB, c adopted.Column
 	return all, err
 }
 
-// looksLeft returns the looks of a column in rows that had the fresh looks and are then claimed, and after that put back
-// or completed, by the field of the mapping.
+// looksLeft returns the looks of a column in rows that had the fresh looks and are claimed ("claim"), and then put back
+// ("put_back") or completed ("completed").
 func (p *subject) looksLeft(c adopted.Column, fresh looks) map[string]looks {
 	claim, putBack := mapping.Set{}, mapping.Set{}
 	for name, value := range map[string]any{p.Claim.Token: "$token", p.Claim.LockedBy: "$worker", p.Claim.StartedAt: "$now", p.Claim.Timeout: "$now"} {
@@ -233,8 +233,8 @@ func (c *checker) contrasts(ctx context.Context) {
 	}
 }
 
-// followData makes the proposal leave rows as other programs leave them. Its second round undoes what the first has made
-// a claim set.
+// followData makes the proposal leave rows as other programs leave them. The first round may let a claim set a column;
+// the second lets put_back undo that.
 func (p *proposer) followData(ctx context.Context) {
 	done := map[string]bool{}
 	for range 2 {

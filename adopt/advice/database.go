@@ -13,7 +13,7 @@ type database struct {
 	questions
 }
 
-// habits are the differences between databases that need no code.
+// habits are differences between databases that texts and flags describe.
 type habits struct {
 	nullsFirst  bool   // an ascending order puts nulls first
 	ownIndexes  bool   // create index names the schema with the index, not with the table
@@ -21,7 +21,7 @@ type habits struct {
 	slowJournal string // query for a journal mode in which readers and writers wait for each other; empty: they never do
 }
 
-// questions are answered by code of its own for each database.
+// questions are what each database answers by code of its own.
 type questions interface {
 	// claim reports how the database runs a claim of one row. It may make such a claim.
 	claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error)
@@ -31,7 +31,7 @@ type questions interface {
 	allowed(ctx context.Context, q adopted.Querier, on *adopted.Table) (map[string][]string, error)
 	// timesOf guesses the format of a column's times from its default and a value.
 	timesOf(c adopted.Column, sample string) (f mapping.TimeFormat, sure bool)
-	// odd is a condition that is true for a time that is not written in the format; empty: every time is.
+	// odd is a condition that is true for a time that is not written in the format; empty: every time is written in it.
 	odd(c adopted.Column, f mapping.TimeFormat, expr string) string
 }
 

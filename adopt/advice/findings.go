@@ -65,7 +65,7 @@ func (p *subject) promises() (all []string) {
 	return all
 }
 
-// safety writes a row about the safety of a mapping.
+// safety is a note about how safe claims of a mapping are.
 func safety(holds bool, text string, args ...any) rule {
 	return rule{holds: holds, severity: SeverityNote, field: "safety", text: fmt.Sprintf(text, args...)}
 }
@@ -195,7 +195,7 @@ func (p *subject) unclaimed() []rule {
 			p.Stray() != "" && p.StrayLate() == "", SeverityWarning, "side_table", p.Stray(), strays,
 			"name claim.started_at or claim.timeout, if the table has such a column, and they are taken when their time has passed; else, once no program runs them, put them back: " + p.putBackStrays(),
 		},
-		{ // dibs takes rows that have an end after it
+		{ // rows that have such a time are taken once it has passed
 			p.StrayLate() != "", SeverityWarning, "side_table", p.Stray() + " and (" + p.unknownEnd() + " or (" + p.AtWork + ") is not true)",
 			strays + ", and they lack the time that would end this state",
 			"set that time, or, once no program runs them, put them back: " + p.putBackStrays(),
@@ -223,9 +223,9 @@ func (p *subject) unclaimed() []rule {
 	}
 }
 
-// surprising has a row for each other state in which rows are not what they seem.
+// surprising has a row for each other state of rows that people would not expect.
 func (p *subject) surprising() []rule {
-	running, until := p.AtWork, "" // rows in progress, and when dibs takes them over
+	running, until := p.AtWork, "" // condition for rows in progress; words that say when dibs takes these over
 	if p.SideTable {
 		running = p.Stray()
 	}

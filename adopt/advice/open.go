@@ -10,12 +10,12 @@ import (
 )
 
 // The functions of this file report on an open store. They only read, or roll back what they try.
-// A query is given up after half a second.
+// Each of their queries ends after half a second at the latest.
 
 // checkerOf makes a checker of an open store.
 func checkerOf(s *adopt.Store) *checker {
 	p, db := s.Inside()
-	own := *p // a checker sets Sideless
+	own := *p // a checker sets Sideless, which the plan of the store must keep
 	return &checker{db: db, queue: s.Queue(), p: subjectOf(&own), limit: briefTime}
 }
 

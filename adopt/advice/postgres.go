@@ -16,11 +16,11 @@ import (
 // postgres implements questions for PostgreSQL.
 type postgres struct{}
 
-// claim makes a claim and adds up the rows that it reads. Then it asks for the plan that a
-// large table would get.
+// claim makes a claim and adds up the rows that it reads. Then it asks for the plan of a claim from a large table: without
+// scans of the whole table and without sorting, if an index allows that.
 func (postgres) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error) {
 	st, chooses := p.Do.Claim, "CTE picked"
-	if p.Do.Turn != nil { // turn.sql finds the rows
+	if p.Do.Turn != nil { // the statement turn.sql finds the rows, not claim.sql
 		st, chooses = p.Do.Turn, "CTE seen"
 	}
 	var plans []struct{ Plan node }
@@ -67,7 +67,7 @@ func (postgres) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (
 	return run, nil
 }
 
-// node is a node of PostgreSQL's plan, with the fields that are used here.
+// node is a step of a query plan of PostgreSQL, with the fields that are read here.
 type node struct {
 	Type    string  `json:"Node Type"`
 	Rows    float64 `json:"Actual Rows"`

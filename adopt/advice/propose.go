@@ -163,7 +163,7 @@ func (p *proposer) name(c *adopted.Column) string {
 
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
-// These words name a column only in quotes.
+// keywords are names that SQL takes for a column only in quotes.
 const keywords = " order group user end check default table select from where limit offset desc asc case when then else and or not null in all any column primary references "
 
 func (p *proposer) unfinished() {
@@ -202,11 +202,11 @@ func (p *proposer) isNull(c *adopted.Column) string  { return p.name(c) + " is n
 func (p *proposer) isUnset(c *adopted.Column) string { return p.flag(c, false) }
 func always(*adopted.Column) string                  { return "true" }
 
-// forWork is a column that only a queue has: it shows claims, attempts or the time of a start. A token, an owner or an
-// expiry are not enough: other tables have these, too. nil: there is none.
+// forWork is a column that only a queue has, since it shows claims, attempts or the time of a start; nil: there is none.
+// A token, an owner or an expiry is not enough: other tables have these, too.
 func (p *proposer) forWork() *adopted.Column { return cmp.Or(p.started, p.attempts, p.notBefore) }
 
-// keepsEnded reports whether a column shows which rows are done. Else they can only be deleted.
+// keepsEnded reports whether a column shows which rows are done. If none does, rows that are done can only be deleted.
 func (p *proposer) keepsEnded() bool {
 	return p.finished != nil || p.success != nil || p.processed != nil || p.status != nil && len(p.states.all()) > 0
 }
@@ -242,7 +242,7 @@ func (p *proposer) available() {
 	}
 }
 
-// alsoSet is a time without a role that is set in some rows, and not in all. nil: there is none.
+// alsoSet is a column of times that has no role, and is set in some rows but not in all; nil: there is none.
 func (p *proposer) alsoSet() *adopted.Column {
 	i := slices.IndexFunc(p.table.Columns, func(c adopted.Column) bool {
 		n := p.data.filled[c.Name]

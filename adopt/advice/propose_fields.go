@@ -157,7 +157,7 @@ func (p *proposer) times() {
 		if c == nil || c.Kind == adopted.Instant {
 			continue
 		}
-		if _, err := p.dialect.Clock(*c, p.m.Times); err != nil { // each column's type decides
+		if _, err := p.dialect.Clock(*c, p.m.Times); err != nil { // the format does not fit this column: its type decides
 			p.m.Times = ""
 		}
 	}

@@ -121,7 +121,7 @@ func (p *proposer) deadSign() *adopted.Column {
 		return p.status
 	case len(p.states.all()) > 0:
 		return nil
-	case p.finished == nil && p.processed == nil: // an error may be that of an attempt
+	case p.finished == nil && p.processed == nil: // a row with an error may still be tried again
 		return cmp.Or(p.success, p.failed)
 	}
 	return cmp.Or(p.success, p.failed, p.errorText)
@@ -140,8 +140,8 @@ func (p *proposer) noDead() {
 	p.unsure("dead", "%s; %s%s", none, name, otherwise)
 }
 
-// end is the value of the column that says when a row ended, for rows that end with a status. It is nil if rows with this
-// status have no such time: a failure does not set the time of sending.
+// end is what the column finished is set to in a row that ends with the first of these values of the status. It is nil if
+// such rows have no time there: a failure does not set the time of sending.
 func (p *proposer) end(status []string) any {
 	if p.finished == nil || p.m.Unfinished == p.isNull(p.finished) {
 		return "$now"

@@ -9,7 +9,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// Places in a name at which a word begins within letters: a capital after a small letter, or the last of several capitals.
+// These patterns find where a new word begins inside a name: at a capital after a small letter, and at the last of several
+// capitals if a small letter follows.
 var (
 	smallCapital   = regexp.MustCompile(`(\p{Ll})(\p{Lu})`)
 	capitalCapital = regexp.MustCompile(`(\p{Lu})(\p{Lu}\p{Ll})`)
@@ -39,7 +40,7 @@ type otherRoles struct {
 	kind, group, priority, result, errorText        *adopted.Column
 }
 
-// role describes by name and type the column that a field of the proposer wants.
+// role says by which names and types the column for a field of the proposer is found.
 type role struct {
 	field    **adopted.Column
 	fits     func(c adopted.Column) bool // whether the type is right
@@ -47,7 +48,7 @@ type role struct {
 	unwanted []string                    // words that the column's name must not have
 }
 
-// Words, one of which a column has that says since when, or by whom, a row is worked on; a+b asks for both.
+// These words in its name tell that a column says since when, or by whom, a row is worked on; a+b asks for both words.
 const (
 	startedNames  = "started start began begun claimed picked locked lock taken processing attempted dequeued since reserved fetched"
 	lockedByNames = "by+locked by+claimed by+picked by+taken by+processed worker server owner host machine processor node agent holder"

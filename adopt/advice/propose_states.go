@@ -85,7 +85,7 @@ func (p *proposer) guessDone() {
 // states groups the values of a status column by their meaning.
 type states struct {
 	fresh, running, done, failed, cancelled, unknown []string
-	guessed                                          bool // the meaning follows from the order of the values, not from their names
+	guessed                                          bool // the meaning follows from the order of numbers, not from names
 }
 
 // showClaims reports whether a status tells the rows that wait from those that run.
@@ -106,7 +106,7 @@ func (s states) all() []string {
 // These lists give the known meanings of a status, between spaces.
 const (
 	freshNames     = " new pending queued waiting ready open available todo created submitted requested idle unprocessed to_do to_send to_process to_run unsent not_started notstarted enqueued initial n q p w "
-	laterNames     = " scheduled retryable retry retrying delayed " // rows that wait for their time, if a column tells it
+	laterNames     = " scheduled retryable retry retrying delayed " // statuses of rows that wait for a time, if a column holds that time
 	runningNames   = " running processing started in_progress inprogress in_process working locked active claimed taken executing busy sending shipping delivering uploading importing exporting printing r i "
 	doneNames      = " done complete completed finished success succeeded successful ok processed sent closed handled d c s f "
 	failedNames    = " failed failure error errored dead aborted discarded rejected faulted bounced undeliverable e x "

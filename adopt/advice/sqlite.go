@@ -20,7 +20,7 @@ var (
 	lastTerms = regexp.MustCompile(`^USE TEMP B-TREE FOR LAST (?:TERM|(\d+) TERMS) OF ORDER BY`)
 )
 
-// claim reports how SQLite finds rows, which it does not count.
+// claim reports how SQLite finds the rows of a claim. SQLite does not count the rows that it reads.
 func (sqlite) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error) {
 	run := claimRun{rows: -1}
 	st := p.Do.Claim
