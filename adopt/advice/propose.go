@@ -171,8 +171,8 @@ func (p *proposer) unfinished() {
 		p.guessDone()
 	}
 	s := p.states
-	byTime := !p.byStatus() && p.finished != nil && (p.data.filled[p.finished.Name] > 0 || len(s.done) == 0 || p.data.rows == 0 && p.status == nil)
-	if p.status != nil && len(s.open()) > 0 && !byTime {
+	byTime := !p.byStatus() && p.finished != nil && (p.data.filled[p.finished.Name] > 0 || len(s.done) == 0)
+	if len(s.open()) > 0 && !byTime {
 		p.m.Unfinished = p.equals(p.status, s.open())
 		p.why("unfinished", "by their names or their order, these values of %s mean that a row has not ended: %s", p.status.Name, list(s.open()))
 		return
@@ -206,13 +206,19 @@ func always(*adopted.Column) string                  { return "true" }
 // A token, an owner or an expiry is not enough: other tables have these, too.
 func (p *proposer) forWork() *adopted.Column { return cmp.Or(p.started, p.attempts, p.notBefore) }
 
+// endTimeDecides reports whether a row is unfinished if it has no time of its end, whatever its status.
+func (p *proposer) endTimeDecides() bool {
+	return p.finished != nil && p.m.Unfinished == p.isNull(p.finished)
+}
+
 // keepsEnded reports whether a column shows which rows are done. If none does, rows that are done can only be deleted.
 func (p *proposer) keepsEnded() bool {
-	return p.finished != nil || p.success != nil || p.processed != nil || p.status != nil && len(p.states.all()) > 0
+	return p.finished != nil || p.success != nil || p.processed != nil || len(p.states.all()) > 0
 }
 
 func (p *proposer) available() {
-	switch s, claimed := p.states, cmp.Or(p.token, p.started, p.lockedBy); {
+	claimed, also := cmp.Or(p.token, p.started, p.lockedBy), p.alsoSet()
+	switch s := p.states; {
 	case s.showClaims():
 		p.m.Available = p.equals(p.status, s.fresh)
 		p.why("available", "by its values, %s shows which rows wait", p.status.Name)
@@ -222,19 +228,17 @@ func (p *proposer) available() {
 	case p.processing != nil:
 		p.m.Available = p.flag(p.processing, false)
 		p.why("available", "%s is a flag, and by its name says whether a row is claimed", p.processing.Name)
+	case also != nil:
+		p.m.Available = p.isNull(also)
+		p.unsure("available", "%s is set in %d of %d rows that were read: if that does not mean that another program has taken or put away such a row, leave it out; if it does, and a claim should set it, name it as claim.started_at", also.Name, p.data.filled[also.Name], p.data.rows)
 	default:
-		if c := p.alsoSet(); c != nil {
-			p.m.Available = p.isNull(c)
-			p.unsure("available", "%s is set in %d of %d rows that were read: if that does not mean that another program has taken or put away such a row, leave it out; if it does, and a claim should set it, name it as claim.started_at", c.Name, p.data.filled[c.Name], p.data.rows)
-			break
-		}
 		p.why("available", "no column shows whether a row is claimed; the side table does")
 	}
 	if c := p.claimID; c != nil && p.m.Available != "" {
 		p.m.Available += " and " + p.name(c) + " = 0"
 		p.unsure("available", "%s by its name and default is 0 until some program has claimed a row", c.Name)
 	}
-	if claimed := cmp.Or(p.token, p.started, p.lockedBy); claimed != nil && p.data.rows > 0 && p.data.filled[claimed.Name] == p.data.rows && p.m.Available == p.isNull(claimed) {
+	if claimed != nil && p.data.rows > 0 && p.data.filled[claimed.Name] == p.data.rows && p.m.Available == p.isNull(claimed) {
 		p.unsure("available", "%s is null in none of the rows that were read, so nothing would be claimed; perhaps rows whose %[1]s is long ago are to be taken", claimed.Name)
 	}
 	if p.lockedBy != nil && p.m.Available != "" && p.started != nil && p.data.differ(p.lockedBy, p.started) {

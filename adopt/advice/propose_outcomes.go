@@ -15,7 +15,7 @@ func (p *proposer) outcomes() {
 	if p.finished != nil && p.formatless(*p.finished) {
 		p.unsure("completed", "%s would get the time in another format than its rows have: one holds %.40q", p.finished.Name, p.data.sample[p.finished.Name])
 	}
-	if p.status != nil && len(s.done) == 0 && len(s.fresh) > 0 && (p.finished == nil || p.byStatus()) && p.status.Kind != adopted.Integer {
+	if len(s.done) == 0 && len(s.fresh) > 0 && (p.finished == nil || p.byStatus()) && p.status.Kind != adopted.Integer {
 		s.done = []string{p.likelyDone()}
 	}
 	var running, waiting, keptError any
@@ -143,7 +143,7 @@ func (p *proposer) noDead() {
 // end is what the column finished is set to in a row that ends with the first of these values of the status. It is nil if
 // such rows have no time there: a failure does not set the time of sending.
 func (p *proposer) end(status []string) any {
-	if p.finished == nil || p.m.Unfinished == p.isNull(p.finished) {
+	if p.finished == nil || p.endTimeDecides() {
 		return "$now"
 	}
 	if isNamed(*p.finished, "sent") || slices.ContainsFunc(p.tallies, func(t tally) bool {

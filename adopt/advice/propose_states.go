@@ -29,7 +29,7 @@ func (p *proposer) tally(ctx context.Context) {
 
 // byStatus reports whether the values of the status, by their names, show which rows are to be done.
 func (p *proposer) byStatus() bool {
-	return p.status != nil && len(p.states.fresh) > 0 && len(p.tallies)+len(p.states.all()) > 2 && !p.states.guessed
+	return len(p.states.fresh) > 0 && len(p.tallies)+len(p.states.all()) > 2 && !p.states.guessed
 }
 
 // discuss lists the values of the status, and says which of their rows will not be claimed.
@@ -40,7 +40,7 @@ func (p *proposer) discuss() {
 	name, s := p.status.Name, p.states
 	p.why("unfinished", "in the rows that were read, %s has %s", name, withCounts(p.tallies, allRows))
 	unended := func(t tally) int64 { return t.rows - t.ended }
-	if p.m.Unfinished != "" && p.finished != nil && p.m.Unfinished == p.isNull(p.finished) {
+	if p.endTimeDecides() {
 		if left := withCounts(p.tallies, unended); left != "" {
 			p.unsure("unfinished", "all rows without %s would be done, whatever their %s: %s. If some must not be, exclude them by %s", p.finished.Name, name, left, name)
 		}
