@@ -23,7 +23,8 @@ type habits struct {
 
 // questions are what each database answers by code of its own.
 type questions interface {
-	// claim reports how the database runs a claim of one row. It may make such a claim.
+	// claim reports how the database runs a claim of one row. It may make such a claim and change settings of the
+	// transaction, so the caller undoes it, or asks nothing after it.
 	claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error)
 	// locks describes each lock that the transaction of a claim of n rows holds.
 	locks(ctx context.Context, q adopted.Querier, on *adopted.Table, n int) ([]string, error)

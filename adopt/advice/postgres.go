@@ -35,8 +35,7 @@ func (postgres) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (
 		return claimRun{}, err
 	}
 	run := claimRun{rows: int64(plans[0].Plan.rowsRead())}
-	settings := []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"}
-	for _, name := range settings {
+	for _, name := range []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"} {
 		if _, err := q.ExecContext(ctx, "set local "+name+" = off"); err != nil {
 			return run, err
 		}
@@ -44,11 +43,6 @@ func (postgres) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (
 	plans = nil
 	if err := explain(""); err != nil {
 		return run, err
-	}
-	for _, name := range settings {
-		if _, err := q.ExecContext(ctx, "set local "+name+" to default"); err != nil {
-			return run, err
-		}
 	}
 	scans := &scans{presorted: max(len(p.Mapping.Order), 1), partial: map[string]bool{}}
 	for _, x := range p.On.Indexes {
