@@ -59,7 +59,11 @@ func (c *change) addFlags(cmd *cobra.Command) {
 			flag.text = ""
 		}
 		c.flags = append(c.flags, flag)
-		if added := f.VarPF(flag, s.Flag, "", s.Help); s.Type() == "bool" {
+		help := s.Help
+		if len(help) > 70 { // the next line is for what its values mean
+			help = strings.Replace(help, "; ", ";\n", 1)
+		}
+		if added := f.VarPF(flag, s.Flag, "", help); s.Type() == "bool" {
 			added.NoOptDefVal = "true"
 		}
 	}
