@@ -73,7 +73,7 @@ func ExampleAdmin_Requeue() {
 		log.Fatal(err)
 	}
 
-	ids, err := store.Requeue(ctx, []int64{1})
+	ids, err := store.Requeue(ctx, []int64{1}, time.Time{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -183,10 +183,11 @@ type Admin interface {
 	// ends in retry, snooze or release, or its lease ends. It returns the ids of the ended
 	// and of the asked; unknown and final jobs are in neither.
 	Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error)
-	// Requeue has final jobs wait again, due now, with all their attempts allowed
-	// again and their history kept. It returns the ids it changed. If another job holds a
-	// job's unique key by now, the job waits again without it.
-	Requeue(ctx context.Context, ids []int64) ([]int64, error)
+	// Requeue has those of the jobs wait again that ended at until or before, all that have ended if it is
+	// zero: due now, with all their attempts allowed again and their history kept. It returns the ids it
+	// changed. What others have requeued since it was listed, and what has ended anew, stays as it is. If
+	// another job holds a job's unique key by now, the job waits again without it.
+	Requeue(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
 	// Edit changes the priority or run_at of jobs that are waiting or blocked, and
 	// returns the ids it changed.
 	Edit(ctx context.Context, ids []int64, e Edit) ([]int64, error)
@@ -196,9 +197,6 @@ type Admin interface {
 	// Failures lists dead jobs, last died first, without what makes them large: of each of some queues
 	// the last that died, so that no queue hides another. It reads no other jobs.
 	Failures(ctx context.Context, f FailureFilter) ([]Failure, error)
-	// RequeueEnded is Requeue of those of the jobs that ended at until or before, of all if it is zero:
-	// what others have requeued since it was listed, and what has ended anew, stays as it is.
-	RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
 	// DeleteEnded deletes those of the jobs that ended at until or before, all that have ended if it is
 	// zero, and returns the ids it deleted, without those that are just being requeued or deleted by another call.
 	DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error)

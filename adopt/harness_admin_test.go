@@ -273,8 +273,6 @@ func (h *harness) Cancel(context.Context, []int64) (ended, asked []int64, err er
 	return nil, nil, errHarness
 }
 
-func (h *harness) Requeue(context.Context, []int64) ([]int64, error) { return nil, errHarness }
-
 func (h *harness) Prune(context.Context, string, dibs.State, time.Duration) (int, error) {
 	return 0, errHarness
 }
@@ -301,7 +299,7 @@ func (h *harness) Times(context.Context, string) (dibs.Times, error) {
 	return dibs.Times{}, errHarness
 }
 
-func (h *harness) RequeueEnded(context.Context, []int64, time.Time) ([]int64, error) {
+func (h *harness) Requeue(context.Context, []int64, time.Time) ([]int64, error) {
 	return nil, errHarness
 }
 

@@ -325,7 +325,7 @@ func TestAJobThatDoesNotHoldItsKeyIsGivenBackWithoutIt(t *testing.T) {
 	first := unique(1)
 	b.must(b.Finish(b.ctx, []dibs.Outcome{b.take(1, 0)[0].Lease().Complete(nil)}))
 	unique(9)
-	if ids, err := b.Requeue(b.ctx, []int64{first}); err != nil || len(ids) != 1 {
+	if ids, err := b.Requeue(b.ctx, []int64{first}, time.Time{}); err != nil || len(ids) != 1 {
 		t.Fatal(ids, err)
 	}
 	tx := b.begin()

@@ -30,12 +30,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 }
 
 // Requeue implements dibs.Admin.
-func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
-	return s.RequeueEnded(ctx, ids, time.Time{})
-}
-
-// RequeueEnded implements dibs.Admin.
-func (s *Store) RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+func (s *Store) Requeue(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
 	done, err := s.changeEnded(ctx, "requeue", ids, until)
 	return s.changed(done), err
 }

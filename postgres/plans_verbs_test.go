@@ -274,7 +274,7 @@ func (e *explaining) operate() {
 	e.must(err)
 	_, _, err = s.Cancel(ctx, append(two, 1<<60))
 	e.must(err)
-	_, err = s.Requeue(ctx, two)
+	_, err = s.Requeue(ctx, two, time.Time{})
 	e.must(err)
 	_, err = s.DeleteEnded(ctx, two, time.Now())
 	e.must(err)

@@ -62,7 +62,7 @@ func TestOperatorsGoOnInSmallerStepsUnderATimeout(t *testing.T) {
 		}
 	}
 	cancel()
-	if got, err := s.Requeue(t.Context(), ids); err != nil || len(got) != n {
+	if got, err := s.Requeue(t.Context(), ids, time.Time{}); err != nil || len(got) != n {
 		t.Fatalf("requeued %d jobs, %v", len(got), err)
 	}
 	cancel()

@@ -341,7 +341,7 @@ func (s *Server) requeue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	changed, err := s.db.Requeue(r.Context(), ids)
+	changed, err := s.db.Requeue(r.Context(), ids, time.Time{})
 	if err != nil {
 		return err
 	}

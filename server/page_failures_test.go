@@ -242,7 +242,7 @@ func TestJobsThatAreNoLongerDeadAreLeftAlone(t *testing.T) {
 	db := &elsewhere{Database: onSQLite(t)}
 	ids := die(t, db, "mail", "k", "boom %d", 600)
 	db.read = func() {
-		done, err := db.Requeue(t.Context(), ids[:1])
+		done, err := db.Requeue(t.Context(), ids[:1], time.Time{})
 		if err != nil || len(done) != 1 {
 			t.Fatal(done, err)
 		}

@@ -69,7 +69,7 @@ func TestTickedJobsAreChanged(t *testing.T) {
 		}
 		// A job that was put back and died anew after the question stays dead.
 		_, ask = b.send("/queues/bad/jobs/requeue", "state", "dead", "which", "ticked", "id", id(dead[3]))
-		if _, err := db.Requeue(t.Context(), dead[3:]); err != nil {
+		if _, err := db.Requeue(t.Context(), dead[3:], time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		claimed, err := db.Claim(t.Context(), dibs.ClaimRequest{Queue: "bad", Worker: "w", N: 3, Lease: time.Hour})

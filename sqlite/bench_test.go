@@ -189,7 +189,7 @@ var changes = []struct {
 		if ended, _, err := s.Cancel(b.Context(), ids); err != nil {
 			return len(ended), err
 		}
-		done, err := s.Requeue(b.Context(), ids)
+		done, err := s.Requeue(b.Context(), ids, time.Time{})
 		return len(done), err
 	}},
 	{"claim-retry", func(b *testing.B, s *sqlite.Store, ids []int64) (int, error) {
@@ -199,7 +199,7 @@ var changes = []struct {
 		if err := claimAndFinish(b, s, len(ids), func(l dibs.Lease) dibs.Outcome { return l.Complete(payload) }); err != nil {
 			return 0, err
 		}
-		done, err := s.Requeue(b.Context(), ids)
+		done, err := s.Requeue(b.Context(), ids, time.Time{})
 		return len(done), err
 	}},
 }

@@ -76,7 +76,9 @@ func TestACallThatNeedsAHeldJobIsMadeAgain(t *testing.T) {
 		},
 	}
 	ended := map[string]call{
-		"requeue": func(ctx context.Context, s *rowstore.Store, ids []int64) (any, error) { return s.Requeue(ctx, ids) },
+		"requeue": func(ctx context.Context, s *rowstore.Store, ids []int64) (any, error) {
+			return s.Requeue(ctx, ids, time.Time{})
+		},
 		"delete": func(ctx context.Context, s *rowstore.Store, ids []int64) (any, error) {
 			return s.DeleteEnded(ctx, ids, time.Time{})
 		},
@@ -158,7 +160,7 @@ func TestARequeueHoldsNoKeyWithoutItsLock(t *testing.T) {
 		}
 		return nil
 	})
-	done, err := rows.Requeue(t.Context(), []int64{id})
+	done, err := rows.Requeue(t.Context(), []int64{id}, time.Time{})
 	if err != nil || !slices.Equal(done, []int64{id}) || calls != 2 || locked != 1 {
 		t.Errorf("requeued %v in %d calls, %d keys are locked, %v", done, calls, locked, err)
 	}

@@ -217,7 +217,7 @@ func exercise(t *testing.T, s *rowstore.Store, pass func(time.Duration) error) {
 		_, err = s.Extend(ctx, []dibs.Lease{jobs[6].Lease(), jobs[7].Lease()}, 30*time.Second)
 		must(err)
 		must(s.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil), jobs[1].Lease().Complete([]byte("1")), jobs[2].Lease().Die("e"), jobs[3].Lease().Retry("e"), jobs[4].Lease().Release(), jobs[5].Lease().Cancel("e")}))
-		_, err = s.Requeue(ctx, []int64{jobs[0].ID, jobs[1].ID, jobs[2].ID, jobs[5].ID})
+		_, err = s.Requeue(ctx, []int64{jobs[0].ID, jobs[1].ID, jobs[2].ID, jobs[5].ID}, time.Time{})
 		must(err)
 		resumed, err := s.Resume(ctx, dibs.ClaimRequest{Queue: queue, Worker: "w"})
 		must(err)

@@ -80,14 +80,9 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 	return s.common().Cancel(ctx, ids)
 }
 
-// Requeue puts final jobs back to waiting.
-func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
-	return s.common().Requeue(ctx, ids)
-}
-
-// RequeueEnded puts jobs back to waiting that ended at until or before.
-func (s *Store) RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
-	return s.common().RequeueEnded(ctx, ids, until)
+// Requeue puts jobs back to waiting that ended at until or before.
+func (s *Store) Requeue(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	return s.common().Requeue(ctx, ids, until)
 }
 
 // DeleteEnded deletes jobs that ended at until or before.

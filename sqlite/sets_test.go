@@ -65,7 +65,7 @@ func TestRowsInJSONKeepNumbersAndResults(t *testing.T) {
 	}
 	ended, _, err := s.Cancel(t.Context(), ids)
 	same("cancelled", ended, ids[3:5], err)
-	got, err = s.Requeue(t.Context(), ids[:5])
+	got, err = s.Requeue(t.Context(), ids[:5], time.Time{})
 	same("requeued", got, []int64{ids[0], ids[1], ids[2], ids[3], ids[4]}, err)
 	ended, _, err = s.Cancel(t.Context(), ids)
 	same("cancelled again", ended, ids[:5], err)

@@ -116,7 +116,7 @@ func TestACallThatFailsChangesNoAnswersOfOthers(t *testing.T) {
 			edited, err = s.Edit(t.Context(), []int64{b}, dibs.Edit{Priority: new(7)})
 			return err
 		},
-		func() (err error) { requeued, err = s.Requeue(t.Context(), []int64{c}); return err },
+		func() (err error) { requeued, err = s.Requeue(t.Context(), []int64{c}, time.Time{}); return err },
 		func() (err error) {
 			added, err = s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "d"}})
 			return err

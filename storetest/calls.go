@@ -212,7 +212,7 @@ func (t *test) edit(e dibs.Edit, jobs ...int64) []int64 {
 
 func (t *test) requeue(jobs ...int64) []int64 {
 	t.Helper()
-	changed, err := t.db.Requeue(t.ctx, jobs)
+	changed, err := t.db.Requeue(t.ctx, jobs, time.Time{})
 	t.must(err)
 	slices.Sort(changed)
 	return changed

@@ -34,7 +34,7 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 		"Wait":    func() error { return waitBriefly(ctx, db, j.ID) },
 		"List":    func() error { _, err := db.List(ctx, dibs.Filter{}); return err },
 		"Cancel":  func() error { _, _, err := db.Cancel(ctx, []int64{j.ID}); return err },
-		"Requeue": func() error { _, err := db.Requeue(ctx, []int64{j.ID}); return err },
+		"Requeue": func() error { _, err := db.Requeue(ctx, []int64{j.ID}, time.Time{}); return err },
 		"Edit":    func() error { _, err := db.Edit(ctx, []int64{j.ID}, dibs.Edit{Priority: new(1)}); return err },
 		"Prune":   func() error { _, err := db.Prune(ctx, "", "", 0); return err },
 		"Queues":  func() error { _, err := db.Queues(ctx); return err },

@@ -85,7 +85,7 @@ func failuresGoOn(t *test) {
 			got = append(got, one.ID)
 		}
 		f.Before = &page[len(page)-1]
-		_, err := t.db.Requeue(t.ctx, got[:2])
+		_, err := t.db.Requeue(t.ctx, got[:2], time.Time{})
 		t.must(err)
 	}
 	slices.Reverse(got)

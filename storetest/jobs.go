@@ -279,18 +279,18 @@ func requeueEnded(t *test) {
 	t.finish(jobs[0].Lease().Die("e"), jobs[1].Lease().Die("e"), jobs[2].Lease().Die("e"), jobs[3].Lease().Complete(nil))
 	_, until := t.endOf(all...)
 	t.waitUntilTime(until)
-	_, err := t.db.Requeue(t.ctx, all[1:3])
+	_, err := t.db.Requeue(t.ctx, all[1:3], time.Time{})
 	t.must(err)
 	again := t.claim(dibs.ClaimRequest{N: 2})
 	t.finish(again[0].Lease().Complete(nil), again[1].Lease().Die("anew"))
-	back, err := t.db.RequeueEnded(t.ctx, all, until)
+	back, err := t.db.Requeue(t.ctx, all, until)
 	t.must(err)
 	sameIDs(t, "put back", back, []int64{all[0], all[3]})
 	t.inState(dibs.Waiting, all[0], all[3])
 	t.inState(dibs.Completed, again[0].ID)
 	t.inState(dibs.Dead, again[1].ID)
 	t.expectCounts()
-	back, err = t.db.RequeueEnded(t.ctx, all, time.Time{})
+	back, err = t.db.Requeue(t.ctx, all, time.Time{})
 	t.must(err)
 	sameIDs(t, "put back, whenever they ended", back, ids(again))
 }
@@ -323,7 +323,7 @@ func deleteOrRequeue(t *test) {
 		for part := range slices.Chunk(all, 20) {
 			change := db.DeleteEnded
 			if i%2 == 0 {
-				change = db.RequeueEnded
+				change = db.Requeue
 			}
 			changed, err := change(t.ctx, part, time.Now().Add(time.Hour))
 			if err != nil {

@@ -289,7 +289,7 @@ func badAdmin(t *test) {
 	many := make([]int64, dibs.MaxBatch+1)
 	for _, call := range map[string]func(ids []int64) error{
 		"Cancel":  func(ids []int64) error { _, _, err := t.db.Cancel(t.ctx, ids); return err },
-		"Requeue": func(ids []int64) error { _, err := t.db.Requeue(t.ctx, ids); return err },
+		"Requeue": func(ids []int64) error { _, err := t.db.Requeue(t.ctx, ids, time.Time{}); return err },
 		"Edit":    func(ids []int64) error { _, err := t.db.Edit(t.ctx, ids, dibs.Edit{Priority: new(1)}); return err },
 	} {
 		invalid(t, call([]int64{1, 0}), "ids[1]")

@@ -88,7 +88,7 @@ func (p *Page) cancelJob(r *request) (to, done string, err error) {
 
 func (p *Page) requeueJob(r *request) (to, done string, err error) {
 	return p.changeJob(r, func(j *dibs.RawJob) (string, error) {
-		ids, err := p.DB.Requeue(r.Context(), []int64{j.ID})
+		ids, err := p.DB.Requeue(r.Context(), []int64{j.ID}, time.Time{})
 		if err != nil {
 			return "", err
 		}

@@ -24,7 +24,7 @@ type bulkChange struct {
 
 var (
 	requeueEnded = bulkChange{
-		Verb: "requeue", Do: "Requeue", Button: "Requeue", One: "waits again", Many: "wait again", run: dibs.Admin.RequeueEnded,
+		Verb: "requeue", Do: "Requeue", Button: "Requeue", One: "waits again", Many: "wait again", run: dibs.Admin.Requeue,
 		Says: "They are due at once, with all their attempts allowed again, and keep their history.",
 	}
 	deleteEnded = bulkChange{

@@ -128,13 +128,8 @@ func (s *Session) readEnded(ids []int64, until time.Time) ([]*endedJob, error) {
 	return jobs, err
 }
 
-// Requeue puts final jobs back to waiting.
-func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
-	return s.RequeueEnded(ctx, ids, time.Time{})
-}
-
-// RequeueEnded puts jobs back to waiting that ended at until or before.
-func (s *Store) RequeueEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+// Requeue puts jobs back to waiting that ended at until or before.
+func (s *Store) Requeue(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
 	return s.changeEnded(ctx, "requeue", ids, until, (*Session).requeue)
 }
 

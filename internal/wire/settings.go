@@ -32,7 +32,7 @@ var QueueSettings = []Setting{
 	{"order", "order", "Order", "of claims, within a priority: fifo or lifo", func(q *dibs.Queue) any { return &q.Order }},
 	{"lease", "lease", "Lease", "how long a claim lasts unless extended", func(q *dibs.Queue) any { return &q.Lease }},
 	{"job_timeout", "job-timeout", "Job timeout", "how long an attempt may run, also one that runs now; then it has failed, which counts; 0s: no limit", func(q *dibs.Queue) any { return &q.JobTimeout }},
-	{"max_attempts", "max-attempts", "Attempts", "attempts after which a job is dead, for jobs that come later", func(q *dibs.Queue) any { return &q.MaxAttempts }},
+	{"max_attempts", "max-attempts", "Attempts", "attempts after which later jobs are dead", func(q *dibs.Queue) any { return &q.MaxAttempts }},
 	{"backoff_base", "backoff", "First delay", "delay before the first retry", func(q *dibs.Queue) any { return &q.Backoff.Base }},
 	{"backoff_factor", "backoff-factor", "Factor of delays", "how much longer each delay is than the one before", func(q *dibs.Queue) any { return &q.Backoff.Factor }},
 	{"backoff_max", "backoff-max", "Longest delay", "the longest delay", func(q *dibs.Queue) any { return &q.Backoff.Max }},

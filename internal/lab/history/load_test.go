@@ -234,7 +234,7 @@ func (c *client) operate() {
 	case 0, 1:
 		_, _, err = c.db.Cancel(ctx, ids)
 	case 2, 3:
-		_, err = c.db.Requeue(ctx, ids)
+		_, err = c.db.Requeue(ctx, ids, time.Time{})
 	case 4, 5:
 		_, err = c.db.Edit(ctx, ids, dibs.Edit{Priority: &limit})
 	case 6:

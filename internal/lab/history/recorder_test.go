@@ -79,7 +79,7 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 	if err := db.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil), lost.Release()}); !errors.Is(err, dibs.ErrLeaseLost) {
 		t.Fatal(err)
 	}
-	value[[]int64](t)(db.Requeue(ctx, []int64{jobs[0].ID}))
+	value[[]int64](t)(db.Requeue(ctx, []int64{jobs[0].ID}, time.Time{}))
 	value[[]int64](t)(db.Edit(ctx, []int64{jobs[0].ID}, dibs.Edit{Priority: &five}))
 	value[dibs.Queue](t)(db.ChangeQueue(ctx, "default", dibs.QueueChange{Concurrency: &five}.Apply))
 	must(t, db.ChangeGroup(ctx, "default", "g", dibs.GroupChange{Limit: new(2)}.Apply))

@@ -163,9 +163,9 @@ func (w *wrapped) Cancel(ctx context.Context, ids []int64) (ended, asked []int64
 	return ended, asked, err
 }
 
-func (w *wrapped) Requeue(ctx context.Context, ids []int64) (done []int64, err error) {
+func (w *wrapped) Requeue(ctx context.Context, ids []int64, until time.Time) (done []int64, err error) {
 	err = w.r.record(&Call{Verb: Requeue, IDs: ids}, func(c *Call) error {
-		done, err = w.Database.Requeue(ctx, ids)
+		done, err = w.Database.Requeue(ctx, ids, until)
 		c.Changed = done
 		return err
 	})

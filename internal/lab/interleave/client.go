@@ -175,7 +175,7 @@ func (c *Client) Cancel(ids ...int64) {
 // Requeue puts final jobs back.
 func (c *Client) Requeue(ids ...int64) {
 	c.do("requeue", func(k *call) { k.ids = ids }, func(k *call) (err error) {
-		k.changed, err = c.store().Requeue(c.ctx, ids)
+		k.changed, err = c.store().Requeue(c.ctx, ids, time.Time{})
 		return err
 	})
 }

@@ -310,7 +310,7 @@ func (r *Run) Cancel(ids ...int64) {
 func (r *Run) Requeue(ids ...int64) {
 	r.log("Requeue", list(ids)...)
 	want := r.m.Requeue(ids)
-	got, err := r.db.Requeue(r.ctx, r.theirIDs(ids))
+	got, err := r.db.Requeue(r.ctx, r.theirIDs(ids), time.Time{})
 	r.must(err)
 	r.same("Requeue", r.ourIDs(got), want)
 }

@@ -85,7 +85,6 @@ func (a *App) Options() open.Options {
 type JobTable interface {
 	dibs.Store
 	jobReader
-	Requeue(ctx context.Context, ids []int64) ([]int64, error)
 	Queues(ctx context.Context, names ...string) ([]dibs.Queue, error)
 	Stats(ctx context.Context) ([]dibs.QueueStats, error)
 	Close() error

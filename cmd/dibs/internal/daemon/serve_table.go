@@ -75,7 +75,7 @@ func (t shownTable) DeleteEnded(context.Context, []int64, time.Time) ([]int64, e
 	return nil, t.cannot("delete rows with SQL")
 }
 
-func (t shownTable) RequeueEnded(context.Context, []int64, time.Time) ([]int64, error) {
+func (t shownTable) Requeue(context.Context, []int64, time.Time) ([]int64, error) {
 	return nil, t.cannot("its failures are not grouped")
 }
 

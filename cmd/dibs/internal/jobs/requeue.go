@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/spf13/cobra"
 )
@@ -37,11 +38,14 @@ With --table, rows are requeued that are dead by the side table alone (--state d
 					words:      changeWords{"requeued %s", "would requeue %s", "requeued", "there is no such job, or it has not ended"},
 					changeable: func(s dibs.State) bool { return s.Final() && (a.Adopted == nil || s == dibs.Dead) },
 					apply: func(ids []int64, until time.Time) ([]changed, error) {
-						if own, ok := db.(dibs.Admin); ok { // what was done again since it was listed stays as it is
-							done, err := own.RequeueEnded(cmd.Context(), ids, until)
-							return changedTo("", done), err
+						var done []int64
+						var err error
+						switch db := db.(type) {
+						case dibs.Admin: // what was done again since it was listed stays as it is
+							done, err = db.Requeue(cmd.Context(), ids, until)
+						case *adopt.Store:
+							done, err = db.Requeue(cmd.Context(), ids)
 						}
-						done, err := db.Requeue(cmd.Context(), ids)
 						return changedTo("", done), err
 					},
 				}

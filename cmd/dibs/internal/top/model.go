@@ -196,7 +196,10 @@ func (m *topModel) pause() {
 
 // requeue asks whether to requeue the selected dead job, or the opened one.
 func (m *topModel) requeue() {
-	if m.app.Adopted != nil {
+	db, own := m.db.(interface {
+		Requeue(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
+	})
+	if !own {
 		m.news = "rows of an adopted table are requeued with SQL"
 		return
 	}
@@ -211,7 +214,7 @@ func (m *topModel) requeue() {
 	m.question = &question{
 		text: fmt.Sprintf("requeue dead job %d?", job.ID),
 		yes: m.do(fmt.Sprintf("job %d requeued", job.ID), func(ctx context.Context) error {
-			ids, err := m.db.Requeue(ctx, []int64{job.ID})
+			ids, err := db.Requeue(ctx, []int64{job.ID}, time.Time{})
 			if err == nil && len(ids) == 0 {
 				return fmt.Errorf("job %d was not dead any more; nothing was changed", job.ID)
 			}

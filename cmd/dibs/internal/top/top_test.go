@@ -67,7 +67,7 @@ func (s *stillDatabase) ChangeQueue(_ context.Context, name string, f func(*dibs
 	return dibs.Queue{}, s.err
 }
 
-func (s *stillDatabase) Requeue(_ context.Context, ids []int64) ([]int64, error) {
+func (s *stillDatabase) Requeue(_ context.Context, ids []int64, _ time.Time) ([]int64, error) {
 	s.changed = append(s.changed, fmt.Sprintf("requeue %v", ids))
 	return ids, s.err
 }

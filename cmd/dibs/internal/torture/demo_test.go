@@ -71,7 +71,7 @@ func TestASabotagedRunBreaksAPromise(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if requeued, err = c.DB.Requeue(t.Context(), []int64{page.Jobs[0].ID}); err != nil {
+		if requeued, err = c.DB.Requeue(t.Context(), []int64{page.Jobs[0].ID}, time.Time{}); err != nil {
 			t.Error(err)
 		}
 	}

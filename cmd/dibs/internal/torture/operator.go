@@ -69,7 +69,7 @@ func (r *run) changeJobs(ctx context.Context, rng *rand.Rand) error {
 	r.count(meddling)
 	switch {
 	case f.State.Final():
-		_, err = r.admin.Requeue(ctx, ids)
+		_, err = r.admin.Requeue(ctx, ids, time.Time{})
 	case rng.IntN(2) == 0 && f.State != dibs.Running:
 		e := dibs.Edit{Priority: ptr(rng.IntN(400))}
 		if rng.IntN(2) == 0 {
