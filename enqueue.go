@@ -27,7 +27,6 @@ const (
 	MaxDelay        = 10 * 365 * 24 * time.Hour // the longest delay of a start, a retry or a snooze
 	MinLease        = 100 * time.Millisecond
 	MaxLease        = 24 * time.Hour
-	ScheduledCap    = 10_000 // scheduled jobs of one queue: statistics stop counting there
 )
 
 // UniqueUntil says for how long a job holds its unique key. A key belongs to its

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -148,7 +149,7 @@ func ExampleDatabase_inTx() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	page, err := store.List(ctx, dibs.Filter{})
+	page, err := store.List(ctx, admin.Filter{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func ExampleTx() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	page, err := store.List(ctx, dibs.Filter{})
+	page, err := store.List(ctx, admin.Filter{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -194,4 +195,43 @@ func ExampleTx() {
 	}
 	// Output:
 	// upload "cat.jpg"
+}
+
+// A job that waits is cancelled at once; the holder of a running one is asked to stop.
+func ExampleDatabase_cancel() {
+	ctx := context.Background()
+	store, end := temporary(ctx)
+	defer end()
+	if _, err := store.Enqueue(ctx, []dibs.NewJob{{Kind: "a"}, {Kind: "a"}}); err != nil {
+		log.Fatal(err)
+	}
+	claim(ctx, store, 1)
+
+	ended, asked, err := store.Cancel(ctx, []int64{1, 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("ended", ended, "asked to stop", asked)
+	// Output:
+	// ended [2] asked to stop [1]
+}
+
+// Settings are stored in the database. Every process follows a change at its next call.
+func ExampleDatabase_changeQueue() {
+	ctx := context.Background()
+	store, end := temporary(ctx)
+	defer end()
+
+	q, err := store.ChangeQueue(ctx, "emails", dibs.QueueChange{
+		Concurrency:   new(20), // over all workers
+		MaxAttempts:   new(5),
+		Backoff:       &dibs.Backoff{Base: 10 * time.Second, Factor: 3, Max: time.Hour, Jitter: 0.1},
+		KeepCompleted: new(time.Hour),
+	}.Apply)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(q.Name, q.Concurrency, q.MaxAttempts, q.Backoff.Base, q.KeepCompleted, q.Lease)
+	// Output:
+	// emails 20 5 10s 1h0m0s 10s
 }

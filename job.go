@@ -19,7 +19,7 @@ const (
 	// Running jobs are held by a worker under a lease.
 	Running State = "running"
 
-	// Completed, Dead and Cancelled are final. Only Admin.Requeue leaves them.
+	// Completed, Dead and Cancelled are final. Only a Requeue (package admin) leaves them.
 	Completed State = "completed"
 	Dead      State = "dead"
 	Cancelled State = "cancelled"

@@ -16,10 +16,11 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // misused names the test that gives bad arguments to each exported function and method,
-// except the methods of dibs.Database and dibs.Tx, all of which storetest's chapter misuse
+// except the methods of admin.Database and dibs.Tx, all of which storetest's chapter misuse
 // calls.
 var misused = map[string]string{
 	"dibs.Handle":           "TestARegistrationThatCannotWorkPanicsAtOnce",
@@ -115,7 +116,7 @@ var misused = map[string]string{
 // Every exported function and method has a test that gives it bad arguments.
 func TestEveryFunctionIsMisusedByATest(t *testing.T) {
 	t.Parallel()
-	database := reflect.TypeFor[dibs.Database]()
+	database := reflect.TypeFor[admin.Database]()
 	left := make(map[string]bool, len(misused))
 	for name := range misused {
 		left[name] = true

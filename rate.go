@@ -26,16 +26,6 @@ type Group struct {
 	HeldUntil time.Time `json:"held_until,omitzero"`
 }
 
-// Backlog is how many jobs of a group wait for its turn.
-type Backlog struct {
-	Group   string `json:"group"`
-	Places  int    `json:"places"`  // jobs that run, or are the next to be claimed
-	Blocked int    `json:"blocked"` // jobs that wait for these; of each, up to 1,000 are counted
-}
-
-// MaxBacklogs is how many groups Admin.Backlogs lists at most.
-const MaxBacklogs = 500
-
 // GroupChange changes the settings it names; nil fields stay as they are. Its Apply is a function for ChangeGroup.
 type GroupChange struct {
 	Limit *int  // 0: the queue's GroupLimit again

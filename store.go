@@ -51,7 +51,7 @@ type Store interface {
 	Sweep(ctx context.Context) (Swept, error)
 
 	// Register writes entries of the register of workers, up to MaxBatch at once, or removes those whose
-	// State is WorkerStopped. Workers call it every 10 s; Admin.Workers lists the entries. On an
+	// State is WorkerStopped. Workers call it every 10 s; Workers of package admin lists the entries. On an
 	// adopted table it does nothing.
 	Register(ctx context.Context, workers ...WorkerInfo) error
 
@@ -92,7 +92,7 @@ type Tx interface {
 	// twice.
 	Finish(ctx context.Context, outcomes []Outcome) error
 
-	// ChangeGroup is Admin.ChangeGroup in the transaction: as for a customer who is stored in it, and
+	// ChangeGroup is Database.ChangeGroup in the transaction: as for a customer who is stored in it, and
 	// has jobs in a group. A queue that does not exist yet is made at once, also if the
 	// transaction is rolled back. If two open transactions change one group, what the later commit
 	// says holds.
@@ -162,9 +162,20 @@ type Swept struct {
 	Busy bool `json:"busy,omitempty"`
 }
 
-// Admin is what operators do with jobs and queues. Reading never locks a row and never
-// slows a claim.
-type Admin interface {
+// Database is a store with what a service calls besides, as packages sqlite and postgres make it. What operators do
+// with it is in package admin.
+type Database interface {
+	Store
+	// Enqueue inserts all jobs or none, and returns as soon as they are durable,
+	// with one Enqueued per job in the same order. Ids grow in that order.
+	Enqueue(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
+	// InTx runs f in a transaction that the database makes, and commits it if f
+	// returns nil.
+	InTx(ctx context.Context, f func(Tx) error) error
+	// Wake tells waiting workers that the queue may have new work. Enqueue does it by itself,
+	// and after the commit of a transaction Tx.Wake does.
+	Wake(queue string)
+
 	// Get returns one job in any state, or ErrNotFound.
 	Get(ctx context.Context, id int64) (*RawJob, error)
 	// Wait returns the job as soon as it has ended, or ErrNotFound if there is no such job. A job
@@ -176,134 +187,25 @@ type Admin interface {
 	// a quarter of the time that it has waited, 5 ms at least and 1 s at most. All calls of a
 	// process share one statement at a time. A handler that waits keeps its place in its worker.
 	Wait(ctx context.Context, id int64) (*RawJob, error)
-	// List returns a page of jobs, newest first.
-	List(ctx context.Context, f Filter) (Page, error)
 	// Cancel ends waiting and blocked jobs at once, and asks the holders of running
 	// ones to stop, which Extend reports; such a job is cancelled too if its attempt
 	// ends in retry, snooze or release, or its lease ends. It returns the ids of the ended
 	// and of the asked; unknown and final jobs are in neither.
 	Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error)
-	// Requeue has those of the jobs wait again that ended at until or before, all that have ended if it is
-	// zero: due now, with all their attempts allowed again and their history kept. It returns the ids it
-	// changed. What others have requeued since it was listed, and what has ended anew, stays as it is. If
-	// another job holds a job's unique key by now, the job waits again without it.
-	Requeue(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
-	// Edit changes the priority or run_at of jobs that are waiting or blocked, and
-	// returns the ids it changed.
-	Edit(ctx context.Context, ids []int64, e Edit) ([]int64, error)
-	// Times computes how long the last completed jobs of a queue waited and ran. It reads only
-	// these, so it costs the same however many there are.
-	Times(ctx context.Context, queue string) (Times, error)
-	// Failures lists dead jobs, last died first, without what makes them large: of each of some queues
-	// the last that died, so that no queue hides another. It reads no other jobs.
-	Failures(ctx context.Context, f FailureFilter) ([]Failure, error)
-	// DeleteEnded deletes those of the jobs that ended at until or before, all that have ended if it is
-	// zero, and returns the ids it deleted, without those that are just being requeued or deleted by another call.
-	DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
-	// Prune deletes final jobs that finished longer than olderThan ago; queue and
-	// state narrow it when not empty. It returns how many it deleted.
-	Prune(ctx context.Context, queue string, state State, olderThan time.Duration) (int, error)
-
 	// Queues lists queues by name with their settings: all, or those of the names that there are.
 	Queues(ctx context.Context, names ...string) ([]Queue, error)
 	// ChangeQueue has f change a queue's settings, and stores and returns the result. If they
 	// change meanwhile, f is called again with what they are then. An error of f is returned as it
 	// is, and nothing is changed. A queue that does not exist yet is made. QueueChange.Apply is an f.
 	ChangeQueue(ctx context.Context, name string, f func(*Queue) error) (Queue, error)
-	// DeleteQueue deletes a queue with its settings and those of its groups. While a job of it has not
-	// ended, a schedule enqueues into it, a worker of the register serves it, or it keeps ended jobs or
-	// the periods of unique keys, the error is ErrQueueInUse and nothing is deleted; with ended, its ended
-	// jobs and the periods are deleted first. A job that is enqueued at the same moment, or later, makes
-	// the queue anew, with default settings. If there is no such queue, the error is ErrUnknownQueue.
-	DeleteQueue(ctx context.Context, name string, ended bool) error
 	// ChangeGroup has f change the Limit and Rate of one group, as ChangeQueue does. GroupChange.Apply is an f.
 	ChangeGroup(ctx context.Context, queue, group string, f func(*Group) error) error
 	// Groups lists the groups of a queue that have settings of their own, by name, and up to 1,000
 	// of those that the queue's GroupRate holds up.
 	Groups(ctx context.Context, queue string) ([]Group, error)
-	// Backlogs counts the blocked jobs of the groups of a queue that have any: of the first
-	// MaxBacklogs groups, by name, that come after the one given; empty: from the first on.
-	Backlogs(ctx context.Context, queue, after string) ([]Backlog, error)
-	// Stats counts every queue, by name. Its cost grows with the queues that hold jobs, not with the jobs.
-	Stats(ctx context.Context) ([]QueueStats, error)
-	// History counts what happened in each minute, from the one that began since ago or before,
-	// up to this one, which comes last. since is up to HistoryKept; 0 means an hour. It tells of
-	// each of up to 1,000 queues; without any, of all queues together. Each minute has one entry
-	// per queue, in their order, also if nothing happened. Figures are exact, and their cost
-	// does not grow with the jobs.
-	History(ctx context.Context, queues []string, since time.Duration) ([]Minute, error)
-
-	// Workers lists the register of workers by name: those that work, and those that were lost
-	// and have not been removed yet (WorkerKeptFor).
-	Workers(ctx context.Context) ([]WorkerInfo, error)
-	// NoteChange notes what somebody has changed, for others to see. About MaxChanges are kept, the newest. Texts
-	// longer than 1 KiB are cut.
-	NoteChange(ctx context.Context, c Change) error
-	// Changes lists up to n of the noted changes, 1 to MaxChanges, newest first.
-	Changes(ctx context.Context, n int) ([]Change, error)
-	// DueKinds lists, sorted, the kinds of the due jobs among the first 1,000 that
-	// wait in a queue, by priority and start time. Jobs that their group blocks are not among them.
-	DueKinds(ctx context.Context, queue string) ([]string, error)
 
 	Schedules
-}
 
-// Database is a store with all its calls, as packages sqlite and postgres make it.
-type Database interface {
-	Store
-	Admin
-	// Enqueue inserts all jobs or none, and returns as soon as they are durable,
-	// with one Enqueued per job in the same order. Ids grow in that order.
-	Enqueue(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
-	// InTx runs f in a transaction that the database makes, and commits it if f
-	// returns nil.
-	InTx(ctx context.Context, f func(Tx) error) error
-	// Wake tells waiting workers that the queue may have new work. Enqueue does it by itself,
-	// and after the commit of a transaction Tx.Wake does.
-	Wake(queue string)
-	// Check looks for anything in the database that breaks an invariant, and describes
-	// each finding in one line. It reads everything, so it takes long on large tables.
-	Check(ctx context.Context) ([]string, error)
 	// Close releases what the store holds; calls after it fail.
 	Close() error
-}
-
-// Filter selects jobs to list. Its zero value selects all that are not final.
-type Filter struct {
-	Queue string
-	Kind  string
-	Group string
-	// State empty selects waiting, blocked and running jobs, by descending id. One of
-	// these three selects only those; a final state selects its jobs, last finished first.
-	State State
-	Limit int    // 1 to 1000; 0: 100
-	After string // Page.Next of the page before
-
-	// The rest select jobs of dibs' own tables; an adopted table refuses them. No index helps to
-	// find a worker or a text: where few jobs match, a List looks at all others (see Page).
-	Worker  string // the last that claimed the job
-	Error   string // a part of its last error, up to 1 KiB; case matters
-	Payload string // a part of its payload, as it was enqueued, up to 1 KiB; case matters
-	// Scheduled selects jobs whose RunAt has not come. It needs the state waiting.
-	Scheduled bool
-	// FinishedSince and FinishedBefore select jobs that ended at the first time or later, and
-	// before the second; zero: no limit. They need a final state. An index finds them.
-	FinishedSince, FinishedBefore time.Time
-
-	// UniqueKey selects the job that holds this key now, whatever its state: one, or none. It goes
-	// with a Queue, and with nothing else.
-	UniqueKey string
-}
-
-// Page is one page of a list. It may have fewer jobs than the limit, or none, and still a
-// Next: a List looks at about 100,000 jobs at most, by a part of the payload at 10,000.
-type Page struct {
-	Jobs []*RawJob `json:"jobs"`
-	Next string    `json:"next,omitempty"` // give it to Filter.After for the next page; empty: this was the last
-}
-
-// Edit is a change to jobs that wait. nil fields stay as they are.
-type Edit struct {
-	Priority *int
-	RunAt    *time.Time // a past time means now
 }

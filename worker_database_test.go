@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -37,7 +38,7 @@ func migrated(t testing.TB, url string) string {
 }
 
 // database opens a store. When the test ends, the store is checked and closed.
-func database(t testing.TB, url string) dibs.Database {
+func database(t testing.TB, url string) admin.Database {
 	t.Helper()
 	db, err := open.Database(t.Context(), open.URL(url), open.Options{})
 	if err != nil {
@@ -55,7 +56,7 @@ func database(t testing.TB, url string) dibs.Database {
 	return db
 }
 
-func get(t testing.TB, db dibs.Database, id int64) *dibs.RawJob {
+func get(t testing.TB, db admin.Database, id int64) *dibs.RawJob {
 	t.Helper()
 	job, err := db.Get(t.Context(), id)
 	if err != nil {
@@ -183,7 +184,7 @@ func TestHandlerFinishesItsJobInItsOwnTransaction(t *testing.T) {
 		if job := get(t, db, id); job.State != dibs.Completed || job.Attempt != 2 || job.Errors[0].Error != "rolled back" {
 			t.Errorf("job is %s after %d attempts with history %v", job.State, job.Attempt, job.Errors)
 		}
-		page, err := db.List(t.Context(), dibs.Filter{Queue: "effects"})
+		page, err := db.List(t.Context(), admin.Filter{Queue: "effects"})
 		if err != nil || len(page.Jobs) != 1 {
 			t.Errorf("%d effects, %v", len(page.Jobs), err)
 		}
@@ -201,7 +202,7 @@ func TestRestartOfTheDatabaseLosesNothing(t *testing.T) {
 	var completed atomic.Int32
 	third, all := make(chan struct{}), make(chan struct{})
 	var stops []func() error
-	for _, s := range []dibs.Database{db, database(t, url)} {
+	for _, s := range []admin.Database{db, database(t, url)} {
 		w := quiet(s, func(context.Context, *dibs.RawJob) error {
 			time.Sleep(5 * time.Millisecond)
 			return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/crash"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
@@ -42,7 +43,7 @@ func TestShutdownAtAnyMomentLeavesNothingRunning(t *testing.T) {
 				return
 			}
 		}
-		page, err := db.List(t.Context(), dibs.Filter{State: dibs.Completed, Limit: 1000})
+		page, err := db.List(t.Context(), admin.Filter{State: dibs.Completed, Limit: 1000})
 		if err != nil || len(page.Jobs) != jobs {
 			t.Fatalf("%d jobs were completed, %v", len(page.Jobs), err)
 		}
@@ -55,9 +56,9 @@ func TestShutdownAtAnyMomentLeavesNothingRunning(t *testing.T) {
 }
 
 // live lists up to 1000 jobs that are not final.
-func live(t testing.TB, db dibs.Database, state dibs.State) []*dibs.RawJob {
+func live(t testing.TB, db admin.Database, state dibs.State) []*dibs.RawJob {
 	t.Helper()
-	page, err := db.List(t.Context(), dibs.Filter{State: state, Limit: 1000})
+	page, err := db.List(t.Context(), admin.Filter{State: state, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

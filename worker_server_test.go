@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -66,7 +67,7 @@ func newHolding(t *testing.T, owner, url string) *holding {
 
 // withDB runs f with a store of its own: one that was open before a restart may have
 // broken connections.
-func (h *holding) withDB(f func(dibs.Database)) {
+func (h *holding) withDB(f func(admin.Database)) {
 	h.Helper()
 	db, err := open.Database(h.Context(), open.URL(h.owner), open.Options{})
 	if err != nil {
@@ -82,7 +83,7 @@ func (h *holding) withDB(f func(dibs.Database)) {
 // hold has the worker run jobs, and returns when all have started.
 func (h *holding) hold() (ids []int64) {
 	h.Helper()
-	h.withDB(func(db dibs.Database) { ids = enqueue(h, db, plain(held)...) })
+	h.withDB(func(db admin.Database) { ids = enqueue(h, db, plain(held)...) })
 	for range ids {
 		await(h, h.started, "a handler")
 	}
@@ -113,7 +114,7 @@ func (h *holding) end(ids []int64, answerAgain func()) {
 			h.Errorf("attempt %d of job %d: %v", a.Job.Attempt, a.Job.ID, a.NotWritten)
 		}
 	}
-	h.withDB(func(db dibs.Database) {
+	h.withDB(func(db admin.Database) {
 		for _, id := range ids {
 			if job := get(h, db, id); job.State != dibs.Completed || job.Attempt != 1 {
 				h.Errorf("job %d is %s after %d attempts", id, job.State, job.Attempt)

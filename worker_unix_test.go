@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 
@@ -166,7 +167,7 @@ func TestWorkerThatStoodStillIsRefused(t *testing.T) {
 
 // stopOutsideOfAWrite stops a process at a moment when it does not hold SQLite's
 // write lock, which would stop all others too.
-func stopOutsideOfAWrite(t *testing.T, db dibs.Database, w *worker) {
+func stopOutsideOfAWrite(t *testing.T, db admin.Database, w *worker) {
 	t.Helper()
 	canWrite := func(wait time.Duration) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)

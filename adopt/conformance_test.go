@@ -4,7 +4,7 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/storetest"
@@ -41,7 +41,7 @@ func TestConformance(t *testing.T) {
 					h := newHarness(t, driver, dsn, c.side)
 					return storetest.Setup{
 						Store:   h,
-						Another: func(t testing.TB) dibs.Database { return h.another(t, driver, dsn) },
+						Another: func(t testing.TB) admin.Database { return h.another(t, driver, dsn) },
 						Begin:   map[string]storetest.Begin{"sql": h.beginTx},
 						Pass:    h.pass,
 					}

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-var _ dibs.Database = (*harness)(nil)
+var _ admin.Database = (*harness)(nil)
 
 var errHarness = fmt.Errorf("an adopted table has no such thing: %w", errors.ErrUnsupported)
 
@@ -147,10 +148,10 @@ func (h *harness) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	return job, h.complete(ctx, []*dibs.RawJob{job})
 }
 
-func (h *harness) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+func (h *harness) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	s, err := h.store(ctx, f.Queue, true)
 	if err != nil {
-		return dibs.Page{}, err
+		return admin.Page{}, err
 	}
 	f.Queue = s.Queue()
 	page, err := s.List(ctx, f)
@@ -160,7 +161,7 @@ func (h *harness) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	return page, h.complete(ctx, page.Jobs)
 }
 
-func (h *harness) Stats(ctx context.Context) (all []dibs.QueueStats, err error) {
+func (h *harness) Stats(ctx context.Context) (all []admin.QueueStats, err error) {
 	queues, _ := h.Queues(ctx)
 	for _, q := range queues {
 		s, err := h.store(ctx, q.Name, false)
@@ -216,7 +217,7 @@ func (h *harness) ChangeQueue(ctx context.Context, name string, f func(*dibs.Que
 }
 
 // Edit changes rows with SQL, as another program would, and also the side table.
-func (h *harness) Edit(ctx context.Context, ids []int64, e dibs.Edit) (changed []int64, err error) {
+func (h *harness) Edit(ctx context.Context, ids []int64, e admin.Edit) (changed []int64, err error) {
 	for _, id := range ids {
 		if e.Priority != nil {
 			if _, err := h.db.ExecContext(ctx, "update work set priority = $1 where id = $2", *e.Priority, id); err != nil {
@@ -283,20 +284,20 @@ func (h *harness) ChangeGroup(context.Context, string, string, func(*dibs.Group)
 	return errHarness
 }
 
-func (h *harness) History(context.Context, []string, time.Duration) ([]dibs.Minute, error) {
+func (h *harness) History(context.Context, []string, time.Duration) ([]admin.Minute, error) {
 	return nil, errHarness
 }
 
-func (h *harness) NoteChange(context.Context, dibs.Change) error { return errHarness }
+func (h *harness) NoteChange(context.Context, admin.Change) error { return errHarness }
 
-func (h *harness) Changes(context.Context, int) ([]dibs.Change, error) { return nil, errHarness }
+func (h *harness) Changes(context.Context, int) ([]admin.Change, error) { return nil, errHarness }
 
-func (h *harness) Failures(context.Context, dibs.FailureFilter) ([]dibs.Failure, error) {
+func (h *harness) Failures(context.Context, admin.FailureFilter) ([]admin.Failure, error) {
 	return nil, errHarness
 }
 
-func (h *harness) Times(context.Context, string) (dibs.Times, error) {
-	return dibs.Times{}, errHarness
+func (h *harness) Times(context.Context, string) (admin.Times, error) {
+	return admin.Times{}, errHarness
 }
 
 func (h *harness) Requeue(context.Context, []int64, time.Time) ([]int64, error) {
@@ -309,7 +310,7 @@ func (h *harness) DeleteEnded(context.Context, []int64, time.Time) ([]int64, err
 
 func (h *harness) Groups(context.Context, string) ([]dibs.Group, error) { return nil, errHarness }
 
-func (h *harness) Backlogs(context.Context, string, string) ([]dibs.Backlog, error) {
+func (h *harness) Backlogs(context.Context, string, string) ([]admin.Backlog, error) {
 	return nil, errHarness
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// harness makes of an adopted table a dibs.Database for storetest. Each queue is a mapping of the
+// harness makes of an adopted table an admin.Database for storetest. Each queue is a mapping of the
 // same table, with the queue's settings. The harness inserts and edits jobs with SQL, as another
 // program would.
 type harness struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
@@ -49,21 +50,21 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 
 // List returns unfinished rows in the order of claims. Dead rows of the side table have to be
 // asked for by their state. List cannot return rows that have ended in the table.
-func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+func (s *Store) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	if err := checks.Filter(&f); err != nil {
-		return dibs.Page{}, err
+		return admin.Page{}, err
 	}
 	if f.UniqueKey != "" {
-		return dibs.Page{}, s.cannot("list", "has no unique keys of dibs")
+		return admin.Page{}, s.cannot("list", "has no unique keys of dibs")
 	}
 	if f.Worker != "" || f.Error != "" || f.Payload != "" || f.Scheduled || !f.FinishedSince.IsZero() || !f.FinishedBefore.IsZero() {
-		return dibs.Page{}, s.cannot("list", "cannot list rows by worker, error, payload, their time or that of their end: look at them with SQL")
+		return admin.Page{}, s.cannot("list", "cannot list rows by worker, error, payload, their time or that of their end: look at them with SQL")
 	}
 	skip := 0
 	if f.After != "" {
 		var err error
 		if skip, err = strconv.Atoi(f.After); err != nil || skip < 0 {
-			return dibs.Page{}, adopted.Invalid("after", "must be Next of the page before, got %.40q", f.After)
+			return admin.Page{}, adopted.Invalid("after", "must be Next of the page before, got %.40q", f.After)
 		}
 	}
 	states := []string{string(f.State)}
@@ -71,17 +72,17 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	case f.State == "":
 		states = []string{string(dibs.Waiting), string(dibs.Running)}
 	case f.State.Final() && (f.State != dibs.Dead || !s.plan.SideTable):
-		return dibs.Page{}, s.cannot("list", "has no common form of ended rows: look at "+string(f.State)+" rows with SQL")
+		return admin.Page{}, s.cannot("list", "has no common form of ended rows: look at "+string(f.State)+" rows with SQL")
 	}
 	if f.Queue != "" && f.Queue != s.Queue() || f.Kind != "" && !s.hasKind([]string{f.Kind}) || f.Group != "" && s.plan.Mapping.Group.Column == "" {
-		return dibs.Page{}, nil
+		return admin.Page{}, nil
 	}
 	values := map[string]any{"n": f.Limit + 1, "skip": skip, "states": jsonArray(states), "kinds": oneOrAll(f.Kind), "groups": oneOrAll(f.Group)}
 	rows, err := run(ctx, s.db, s.do.List, values, scanSeen)
 	if err != nil {
-		return dibs.Page{}, adopted.Classify("list", err)
+		return admin.Page{}, adopted.Classify("list", err)
 	}
-	page := dibs.Page{}
+	page := admin.Page{}
 	if len(rows) > f.Limit {
 		rows, page.Next = rows[:f.Limit], fmt.Sprint(skip+f.Limit)
 	}
@@ -113,7 +114,7 @@ func (s *Store) Queues(_ context.Context, names ...string) ([]dibs.Queue, error)
 // table the dead ones.
 // As far as Known allows, it also counts the rows that have completed lately, with their average times.
 // A Window of 0 means that these figures are not known.
-func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+func (s *Store) Stats(ctx context.Context) ([]admin.QueueStats, error) {
 	var oldest sql.NullInt64
 	var now int64
 	found, err := run(ctx, s.db, s.do.Counts, map[string]any{"has": nil}, func(rows *sql.Rows) (n [4]int64, err error) {
@@ -123,12 +124,12 @@ func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 		return nil, adopted.Classify("stats", err)
 	}
 	n := found[0]
-	stats := dibs.QueueStats{Queue: s.Queue(), Waiting: n[0], Scheduled: n[0] - n[1], Running: n[2], Dead: n[3]}
+	stats := admin.QueueStats{Queue: s.Queue(), Waiting: n[0], Scheduled: n[0] - n[1], Running: n[2], Dead: n[3]}
 	if oldest.Valid {
 		stats.OldestAge = max(0, checks.Micros(now-oldest.Int64))
 	}
 	err = s.rates(ctx, &stats)
-	return []dibs.QueueStats{stats}, adopted.Classify("stats", err)
+	return []admin.QueueStats{stats}, adopted.Classify("stats", err)
 }
 
 // readJobs turns rows that were read into jobs, with the side table's values.

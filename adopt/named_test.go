@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
@@ -136,7 +137,7 @@ func TestListTellsWhatIsKnown(t *testing.T) {
 					}
 				}
 				exec(t, db, "update work set done = 1 where id = 5")
-				list := func(f dibs.Filter) (ids []int64) {
+				list := func(f admin.Filter) (ids []int64) {
 					page, err := s.List(t.Context(), f)
 					if err != nil {
 						t.Fatal(err)
@@ -156,17 +157,17 @@ func TestListTellsWhatIsKnown(t *testing.T) {
 				if side {
 					open, dead = []int64{1, 2, 4}, 1
 				}
-				same(t, "all", list(dibs.Filter{}), open...)
-				same(t, "running", list(dibs.Filter{State: dibs.Running}), open[:len(open)-1]...)
-				same(t, "waiting", list(dibs.Filter{State: dibs.Waiting}), 4)
-				same(t, "group", list(dibs.Filter{Group: "a"}), 1, 4)
-				same(t, "kind", list(dibs.Filter{Kind: "x"}), 1, 2)
+				same(t, "all", list(admin.Filter{}), open...)
+				same(t, "running", list(admin.Filter{State: dibs.Running}), open[:len(open)-1]...)
+				same(t, "waiting", list(admin.Filter{State: dibs.Waiting}), 4)
+				same(t, "group", list(admin.Filter{Group: "a"}), 1, 4)
+				same(t, "kind", list(admin.Filter{Kind: "x"}), 1, 2)
 				if side {
-					same(t, "dead", list(dibs.Filter{State: dibs.Dead}), 3)
-				} else if _, err := s.List(t.Context(), dibs.Filter{State: dibs.Dead}); !errors.Is(err, errors.ErrUnsupported) {
+					same(t, "dead", list(admin.Filter{State: dibs.Dead}), 3)
+				} else if _, err := s.List(t.Context(), admin.Filter{State: dibs.Dead}); !errors.Is(err, errors.ErrUnsupported) {
 					t.Errorf("dead rows: %v", err)
 				}
-				if _, err := s.List(t.Context(), dibs.Filter{State: dibs.Completed}); !errors.Is(err, errors.ErrUnsupported) {
+				if _, err := s.List(t.Context(), admin.Filter{State: dibs.Completed}); !errors.Is(err, errors.ErrUnsupported) {
 					t.Errorf("completed rows: %v", err)
 				}
 				st, err := s.Stats(t.Context())

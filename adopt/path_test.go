@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
@@ -269,10 +270,10 @@ func (w pathWay) look(t *testing.T, s *adopt.Store) (dead []int64) {
 		_, err := find(t.Context(), s)
 		failed = errors.Join(failed, err)
 	}
-	_, err := s.List(t.Context(), dibs.Filter{Limit: 100})
+	_, err := s.List(t.Context(), admin.Filter{Limit: 100})
 	if failed = errors.Join(failed, err); w.SideTable {
-		var page dibs.Page
-		page, err = s.List(t.Context(), dibs.Filter{State: dibs.Dead, Limit: 100})
+		var page admin.Page
+		page, err = s.List(t.Context(), admin.Filter{State: dibs.Dead, Limit: 100})
 		for _, j := range page.Jobs {
 			dead = append(dead, j.ID)
 		}

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
@@ -31,7 +31,7 @@ func (s *Store) Known() Known {
 }
 
 // rates adds the statistics of the last minutes to the counts.
-func (s *Store) rates(ctx context.Context, to *dibs.QueueStats) error {
+func (s *Store) rates(ctx context.Context, to *admin.QueueStats) error {
 	if s.do.Rates == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
@@ -34,7 +35,7 @@ func TestStraysAreTold(t *testing.T) {
 		s := opened(t, db, m)
 		held := take(t, s, 5, 3)
 		stuckRows(t, s, db, m, "side_table", "2 rows are in progress by the table's own columns, but dibs holds no lease on them")
-		page, err := s.List(t.Context(), dibs.Filter{State: dibs.Running})
+		page, err := s.List(t.Context(), admin.Filter{State: dibs.Running})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -54,7 +55,7 @@ type Want struct {
 }
 
 // RequireEnqueued ends the test unless exactly one job is as wanted, and returns it.
-func RequireEnqueued(t testing.TB, db dibs.Database, want Want) *dibs.RawJob {
+func RequireEnqueued(t testing.TB, db admin.Database, want Want) *dibs.RawJob {
 	t.Helper()
 	found, all := find(t, db, want)
 	if len(found) != 1 {
@@ -64,14 +65,14 @@ func RequireEnqueued(t testing.TB, db dibs.Database, want Want) *dibs.RawJob {
 }
 
 // NotEnqueued fails the test if a job is as described.
-func NotEnqueued(t testing.TB, db dibs.Database, want Want) {
+func NotEnqueued(t testing.TB, db admin.Database, want Want) {
 	t.Helper()
 	if found, _ := find(t, db, want); len(found) > 0 {
 		t.Errorf("there should be no such job: %s\n%s", want, list(found))
 	}
 }
 
-func find(t testing.TB, db dibs.Database, want Want) (found, all []*dibs.RawJob) {
+func find(t testing.TB, db admin.Database, want Want) (found, all []*dibs.RawJob) {
 	t.Helper()
 	var payload []byte
 	if want.Payload != nil {
@@ -80,7 +81,7 @@ func find(t testing.TB, db dibs.Database, want Want) (found, all []*dibs.RawJob)
 			t.Fatalf("the wanted payload: %v", err)
 		}
 	}
-	f := dibs.Filter{Queue: want.Queue, State: want.State, Limit: 1000}
+	f := admin.Filter{Queue: want.Queue, State: want.State, Limit: 1000}
 	for {
 		page, err := db.List(context.Background(), f)
 		if err != nil {
@@ -150,11 +151,11 @@ func list(jobs []*dibs.RawJob) string {
 
 // Work enqueues a job, has the worker make one attempt at it, through its real loop, and
 // returns the attempt. The job's queue is the worker's first unless it has one. The worker needs
-// a Store that is a dibs.Database; its hooks go on. Jobs that were waiting before may run too.
+// a Store that is an admin.Database; its hooks go on. Jobs that were waiting before may run too.
 // A job of a kind that the worker has no handler for ends the test at once.
 func Work(t testing.TB, w *dibs.Worker, job dibs.NewJob) dibs.Attempt {
 	t.Helper()
-	db, ok := w.Store.(dibs.Database)
+	db, ok := w.Store.(admin.Database)
 	if !ok {
 		t.Fatalf("the worker's store is a %T, which cannot enqueue", w.Store)
 	}
@@ -195,7 +196,7 @@ func queuesOf(w *dibs.Worker) (names []string) {
 // the test as soon as only jobs are left whose kinds the worker has no handler for.
 func Drain(t testing.TB, w *dibs.Worker) []dibs.Attempt {
 	t.Helper()
-	db, ok := w.Store.(dibs.Database)
+	db, ok := w.Store.(admin.Database)
 	if !ok {
 		t.Fatalf("the worker's store is a %T, which has no statistics", w.Store)
 	}
@@ -216,7 +217,7 @@ func Drain(t testing.TB, w *dibs.Worker) []dibs.Attempt {
 var errNoHandler = errors.New("no handler")
 
 // empty looks for jobs that could run by now. A sweep before enqueues those of schedules.
-func empty(ctx context.Context, w *dibs.Worker, db dibs.Database) (bool, error) {
+func empty(ctx context.Context, w *dibs.Worker, db admin.Database) (bool, error) {
 	if _, err := db.Sweep(ctx); err != nil {
 		return false, err
 	}
@@ -242,7 +243,7 @@ func empty(ctx context.Context, w *dibs.Worker, db dibs.Database) (bool, error) 
 
 // anyHandled gives errNoHandler if jobs are due and the worker runs none of them. before are the statistics of just now: if
 // they change meanwhile, the worker has claimed some.
-func anyHandled(ctx context.Context, w *dibs.Worker, db dibs.Database, before []dibs.QueueStats) error {
+func anyHandled(ctx context.Context, w *dibs.Worker, db admin.Database, before []admin.QueueStats) error {
 	var due []string
 	queues := queuesOf(w)
 	for _, queue := range queues {
@@ -256,7 +257,7 @@ func anyHandled(ctx context.Context, w *dibs.Worker, db dibs.Database, before []
 		return nil
 	}
 	now, err := db.Stats(ctx)
-	if err == nil && slices.EqualFunc(before, now, func(a, b dibs.QueueStats) bool {
+	if err == nil && slices.EqualFunc(before, now, func(a, b admin.QueueStats) bool {
 		return !slices.Contains(queues, a.Queue) || a.Queue == b.Queue && a.Waiting == b.Waiting && a.Running == b.Running && a.Claimed == b.Claimed
 	}) {
 		err = errNoHandler
@@ -272,7 +273,7 @@ func handles(w *dibs.Worker, kind string) bool {
 }
 
 // runUntil runs a copy of the worker until an attempt or a look at the queue says that it is enough.
-func runUntil(t testing.TB, w *dibs.Worker, db dibs.Database, attempt func(dibs.Attempt) bool, look func(context.Context) (bool, error)) {
+func runUntil(t testing.TB, w *dibs.Worker, db admin.Database, attempt func(dibs.Attempt) bool, look func(context.Context) (bool, error)) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
@@ -303,7 +304,7 @@ func runUntil(t testing.TB, w *dibs.Worker, db dibs.Database, attempt func(dibs.
 }
 
 // failUnworked ends the test with a list of the jobs that the worker has not run.
-func failUnworked(t testing.TB, w *dibs.Worker, db dibs.Database, when string) {
+func failUnworked(t testing.TB, w *dibs.Worker, db admin.Database, when string) {
 	t.Helper()
 	var left []*dibs.RawJob
 	for _, queue := range queuesOf(w) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/dibstest"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
@@ -251,13 +252,13 @@ func TestAStoreThatCannotEnqueueIsRefused(t *testing.T) {
 
 // claimsAfterALook is a store whose worker claims only between a look at the statistics and one at the kinds of due jobs.
 type claimsAfterALook struct {
-	dibs.Database
+	admin.Database
 	looked, lookedAgain, claimed chan struct{}
 	looks                        atomic.Int32
 	once                         sync.Once
 }
 
-func (s *claimsAfterALook) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+func (s *claimsAfterALook) Stats(ctx context.Context) ([]admin.QueueStats, error) {
 	all, err := s.Database.Stats(ctx)
 	switch s.looks.Add(1) {
 	case 1:

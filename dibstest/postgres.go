@@ -24,7 +24,7 @@ import (
 // When the test ends, both are closed and the database is dropped. Rows and transactions of the pool
 // must be closed by then.
 //
-// The clock is the server's, which [Advance] cannot move; [dibs.Admin].Edit moves a job instead.
+// The clock is the server's, which [Advance] cannot move; [admin.Admin].Edit moves a job instead.
 func Postgres(t testing.TB, server string) (*postgres.Store, *pgxpool.Pool) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), patience)

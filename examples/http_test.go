@@ -18,13 +18,14 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 // serve serves a new database over HTTP.
-func serve(t *testing.T) (db dibs.Database, url string) {
+func serve(t *testing.T) (db admin.Database, url string) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
 	if err != nil {
@@ -214,7 +215,7 @@ func TestWorkersInOtherLanguagesStopWhenTheLeaseEnds(t *testing.T) {
 }
 
 // cancelsRunning enqueues a job like another, which takes long, and cancels it while it runs.
-func cancelsRunning(t *testing.T, db dibs.Database, like *dibs.RawJob) {
+func cancelsRunning(t *testing.T, db admin.Database, like *dibs.RawJob) {
 	t.Helper()
 	added, err := db.Enqueue(t.Context(), []dibs.NewJob{{Queue: like.Queue, Kind: like.Kind, Payload: map[string]any{"to": "ann@example.com", "seconds": 3600}}})
 	if err != nil {

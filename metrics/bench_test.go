@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/metrics"
@@ -42,7 +43,7 @@ func BenchmarkScrape(b *testing.B) {
 	if err := open.Migrate(b.Context(), open.URL(url), open.Options{}); err != nil {
 		b.Fatal(err)
 	}
-	for name, db := range map[string]dibs.Database{"sqlite": lite(b), "postgres": database(b, open.URL(url))} {
+	for name, db := range map[string]admin.Database{"sqlite": lite(b), "postgres": database(b, open.URL(url))} {
 		million(b, db)
 		if name == "postgres" {
 			vacuum(b, url)
@@ -79,7 +80,7 @@ func vacuum(b *testing.B, url string) {
 	}
 }
 
-func million(b *testing.B, db dibs.Database) {
+func million(b *testing.B, db admin.Database) {
 	b.Helper()
 	const queues, batch = 20, 5000
 	for i := range 1_000_000 / batch {

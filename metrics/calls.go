@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // observedStore is a store whose calls are measured.
@@ -21,18 +22,18 @@ type observedDatabase struct {
 	database
 }
 
-// Unwrap is the database whose calls are measured: it may do more than a dibs.Database.
-func (o observedDatabase) Unwrap() dibs.Database { return o.Database }
+// Unwrap is the database whose calls are measured: it may do more than an admin.Database.
+func (o observedDatabase) Unwrap() admin.Database { return o.Database }
 
-// database keeps the methods of dibs.Database one level deeper than those of observedStore, which so take precedence.
-type database struct{ dibs.Database }
+// database keeps the methods of admin.Database one level deeper than those of observedStore, which so take precedence.
+type database struct{ admin.Database }
 
 // observed returns a store that measures the calls of db, with all that db can do.
 func (p *process) observed(db dibs.Store) dibs.Store {
 	switch db := db.(type) {
 	case observedStore, observedDatabase:
 		return db
-	case dibs.Database:
+	case admin.Database:
 		return observedDatabase{observedStore{db: db, p: p}, database{db}}
 	}
 	return observedStore{db: db, p: p}

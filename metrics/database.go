@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 const (
@@ -20,12 +21,12 @@ const (
 
 // databaseCollector collects the metrics that the database provides.
 type databaseCollector struct {
-	db dibs.Database
+	db admin.Database
 	p  *process
 
 	mu      sync.Mutex
 	at      time.Time // when the statistics were read, or the reading failed
-	stats   []dibs.QueueStats
+	stats   []admin.QueueStats
 	err     error
 	listsAt time.Time
 	lists   lists
@@ -40,7 +41,7 @@ type lists struct {
 	err error
 }
 
-func newDatabase(db dibs.Database, p *process) *databaseCollector {
+func newDatabase(db admin.Database, p *process) *databaseCollector {
 	return &databaseCollector{db: db, p: p, queues: newNames(maxQueues)}
 }
 
@@ -122,7 +123,7 @@ func (d *databaseCollector) read() {
 	d.at = time.Now()
 }
 
-func readLists(ctx context.Context, db dibs.Database) (l lists) {
+func readLists(ctx context.Context, db admin.Database) (l lists) {
 	if l.workers, l.err = db.Workers(ctx); l.err == nil {
 		l.schedules, l.err = db.Schedules(ctx)
 	}
@@ -195,8 +196,8 @@ func (d *databaseCollector) admit() {
 	if len(d.stats) <= maxQueues {
 		return // there are labels for all queues, and byLabel gives them
 	}
-	load := func(s dibs.QueueStats) int64 { return s.Waiting + s.Blocked + s.Running + s.Dead }
-	busiest := slices.SortedStableFunc(slices.Values(d.stats), func(a, b dibs.QueueStats) int { return cmp.Compare(load(b), load(a)) })
+	load := func(s admin.QueueStats) int64 { return s.Waiting + s.Blocked + s.Running + s.Dead }
+	busiest := slices.SortedStableFunc(slices.Values(d.stats), func(a, b admin.QueueStats) int { return cmp.Compare(load(b), load(a)) })
 	for i := range busiest {
 		d.queues.label(busiest[i].Queue)
 	}
@@ -212,7 +213,7 @@ type queue struct {
 	heldGroups, workers                                              float64
 }
 
-func (q *queue) add(s *dibs.QueueStats) {
+func (q *queue) add(s *admin.QueueStats) {
 	for to, n := range map[*float64]int64{
 		&q.waiting: s.Waiting, &q.scheduled: s.Scheduled, &q.blocked: s.Blocked, &q.running: s.Running, &q.completed: s.Completed, &q.dead: s.Dead, &q.cancelled: s.Cancelled,
 		&q.enqueued: s.Enqueued, &q.claimed: s.Claimed, &q.succeeded: s.Succeeded, &q.failed: s.Failed, &q.heldGroups: s.HeldGroups,

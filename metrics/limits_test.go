@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -20,9 +21,9 @@ import (
 )
 
 // manyQueues returns statistics of n queues, of which the last one is the busiest.
-func manyQueues(n int) (all []dibs.QueueStats) {
+func manyQueues(n int) (all []admin.QueueStats) {
 	for i := range n {
-		all = append(all, dibs.QueueStats{Queue: fmt.Sprintf("q%05d", i), Waiting: int64(i), OldestAge: time.Duration(i) * time.Second, Claimed: 2, AvgWait: 30 * 24 * time.Hour})
+		all = append(all, admin.QueueStats{Queue: fmt.Sprintf("q%05d", i), Waiting: int64(i), OldestAge: time.Duration(i) * time.Second, Claimed: 2, AvgWait: 30 * 24 * time.Hour})
 	}
 	return all
 }
@@ -61,7 +62,7 @@ func TestAQueueKeepsItsLabelUntilItIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	values(t, r)
-	busy := dibs.QueueStats{Queue: "busy", Waiting: 1 << 40}
+	busy := admin.QueueStats{Queue: "busy", Waiting: 1 << 40}
 	db.stats = append(manyQueues(metrics.MaxQueues), busy)
 	time.Sleep(metrics.StatsFor)
 	expect(t, values(t, r), map[string]float64{"queue_jobs{q00000,waiting}": 0, "queue_jobs{other,waiting}": 1 << 40})
@@ -81,10 +82,10 @@ var hostile = []string{
 
 func TestHostileNamesBreakNothing(t *testing.T) {
 	t.Parallel()
-	db := &counting{Database: lite(t), stats: []dibs.QueueStats{}}
+	db := &counting{Database: lite(t), stats: []admin.QueueStats{}}
 	var jobs []*dibs.RawJob
 	for i, name := range hostile {
-		db.stats = append(db.stats, dibs.QueueStats{Queue: name, Waiting: 1 << i})
+		db.stats = append(db.stats, admin.QueueStats{Queue: name, Waiting: 1 << i})
 		jobs = append(jobs, &dibs.RawJob{Queue: name, Kind: name})
 	}
 	r := prometheus.NewRegistry()
@@ -175,7 +176,7 @@ func TestSeriesOfAWorkerAreBounded(t *testing.T) {
 
 func TestAScrapeCostsOneStatisticsStatement(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		c := &counting{Database: db}
 		r := prometheus.NewRegistry()
 		if err := metrics.Register(r, c); err != nil {
@@ -238,9 +239,9 @@ func TestWhileTheDatabaseIsAwayTheProcessIsShown(t *testing.T) {
 }
 
 // hanging is a database that answers nothing.
-type hanging struct{ dibs.Database }
+type hanging struct{ admin.Database }
 
-func (hanging) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+func (hanging) Stats(ctx context.Context) ([]admin.QueueStats, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
@@ -300,7 +301,7 @@ func TestWhatCannotBeRegistered(t *testing.T) {
 // Workers of one process, whose hooks run at the same time, and scrapes.
 func TestWorkersAndScrapesAtTheSameTime(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		const workers, jobs = 4, 400
 		r := prometheus.NewRegistry()
 		if err := metrics.Register(r, db); err != nil {
@@ -350,7 +351,7 @@ func TestWorkersAndScrapesAtTheSameTime(t *testing.T) {
 // A server counts the jobs that its clients claim. It does not know how their attempts end, and has no metrics about
 // that.
 func TestAServerCountsWhatIsClaimed(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		r := prometheus.NewRegistry()
 		seen, err := metrics.Observe(r, db)
 		if err != nil {

@@ -12,20 +12,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Register registers the metrics of a database and of workers, and may be called again for more workers
 // and the same registerer. Call it before the database is used, and once the Store and Hooks of each
 // worker are set, before its Run: it calls the worker's own hooks after its own.
 //
-// db is a *postgres.Store or a *sqlite.Store, or another [dibs.Database], of which less is known. nil leaves the
+// db is a *postgres.Store or a *sqlite.Store, or another [admin.Database], of which less is known. nil leaves the
 // database out, as for a worker on an adopted table, or where another process shows the database: all of them would
 // show the same. To show two databases, tell them apart with [prometheus.WrapRegistererWith].
 //
 // A scrape costs the database one statistics statement, and every 10 s the lists of workers and schedules. Scrapes
 // within a second share them. If the database does not answer within 2 s, the metric dibs_up is 0, and those of the
 // process are served as ever.
-func Register(r prometheus.Registerer, db dibs.Database, workers ...*dibs.Worker) error {
+func Register(r prometheus.Registerer, db admin.Database, workers ...*dibs.Worker) error {
 	for _, w := range workers {
 		if w == nil || w.Store == nil {
 			return &dibs.InvalidError{Field: "workers", Reason: "have one that is nil or has no Store; set that first"}
@@ -49,7 +50,7 @@ func Register(r prometheus.Registerer, db dibs.Database, workers ...*dibs.Worker
 
 // Observe is [Register] for a program that calls a database without a Worker, as an HTTP server does. It returns a
 // database that measures the calls of [dibs.Store], and counts what is claimed.
-func Observe(r prometheus.Registerer, db dibs.Database) (dibs.Database, error) {
+func Observe(r prometheus.Registerer, db admin.Database) (admin.Database, error) {
 	if db == nil {
 		return nil, &dibs.InvalidError{Field: "db", Reason: "is nil"}
 	}

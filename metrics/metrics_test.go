@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 const patience = time.Minute
 
 // onDatabases runs a test on a fresh database of each sort.
-func onDatabases(t *testing.T, f func(t *testing.T, db dibs.Database)) {
+func onDatabases(t *testing.T, f func(t *testing.T, db admin.Database)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -52,11 +53,11 @@ func onDatabases(t *testing.T, f func(t *testing.T, db dibs.Database)) {
 	})
 }
 
-func lite(t testing.TB) dibs.Database {
+func lite(t testing.TB) admin.Database {
 	return database(t, open.URL("sqlite:"+filepath.Join(t.TempDir(), "jobs.db")))
 }
 
-func database(t testing.TB, url open.URL) dibs.Database {
+func database(t testing.TB, url open.URL) admin.Database {
 	t.Helper()
 	db, err := open.Database(t.Context(), url, open.Options{})
 	if err != nil {
@@ -72,11 +73,11 @@ func database(t testing.TB, url open.URL) dibs.Database {
 
 // counting counts the calls of a database, and fails them while it is away.
 type counting struct {
-	dibs.Database
+	admin.Database
 	mu    sync.Mutex
 	calls map[string]int
 	away  bool
-	stats []dibs.QueueStats // what Stats answers, if not nil
+	stats []admin.QueueStats // what Stats answers, if not nil
 }
 
 func (c *counting) call(name string) error {
@@ -92,7 +93,7 @@ func (c *counting) call(name string) error {
 	return nil
 }
 
-func (c *counting) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+func (c *counting) Stats(ctx context.Context) ([]admin.QueueStats, error) {
 	if err := c.call("stats"); err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func expect(t *testing.T, got map[string]float64, want map[string]float64) {
 var errMistake = errors.New("mistake")
 
 // worked is a registry after a worker has run one job of each outcome; labels are in the order of their names.
-func worked(t *testing.T, db dibs.Database) (r *prometheus.Registry, own map[string]int) {
+func worked(t *testing.T, db admin.Database) (r *prometheus.Registry, own map[string]int) {
 	t.Helper()
 	r, own = prometheus.NewRegistry(), map[string]int{}
 	w := &dibs.Worker{Store: db, Queue: "mail", Concurrency: 3, Hooks: dibs.Hooks{
@@ -219,7 +220,7 @@ func worked(t *testing.T, db dibs.Database) (r *prometheus.Registry, own map[str
 
 func TestAWorkerAndItsDatabaseAreMeasured(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		r, own := worked(t, db)
 		values(t, r) // the call for the statistics is measured by the next scrape
 		got := values(t, r)

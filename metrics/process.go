@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // process collects what happens in this process.
@@ -134,7 +135,7 @@ var figures = map[string]figure{
 }
 
 // watch counts the jobs that are enqueued into a database, and collects the figures of its store.
-func (p *process) watch(db dibs.Database) {
+func (p *process) watch(db admin.Database) {
 	if s, ok := db.(interface {
 		Use(f func(next dibs.EnqueueFunc) dibs.EnqueueFunc)
 	}); ok {

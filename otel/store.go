@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // tracedStore is a worker's store with spans around its claims and finishes.
@@ -22,7 +23,7 @@ type tracedStore struct {
 // tracedDatabase is a tracedStore that can do all that the worker's store can, as package
 // dibstest needs it.
 type tracedDatabase struct {
-	dibs.Database
+	admin.Database
 	traced tracedStore
 }
 

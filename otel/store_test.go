@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/dibstest"
 	dibsotel "github.com/dibs-queue/dibs/otel"
 )
@@ -68,7 +69,7 @@ func TestAWorkerOfAnyStoreIsTraced(t *testing.T) {
 	if err := dibsotel.Instrument(o, nil, b.w); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := b.w.Store.(dibs.Database); ok {
+	if _, ok := b.w.Store.(admin.Database); ok {
 		t.Error("its store seems to enqueue")
 	}
 	ctx, service := provider.Tracer("test").Start(ctx, "service")

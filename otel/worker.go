@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // The attributes of spans and metrics that only dibs has.
@@ -30,7 +31,7 @@ func (t *telemetry) instrument(w *dibs.Worker) {
 	queue := cmp.Or(w.Queue, dibs.DefaultQueue)
 	store := tracedStore{w.Store, t, queue}
 	w.Store = store
-	if db, ok := store.Store.(dibs.Database); ok {
+	if db, ok := store.Store.(admin.Database); ok {
 		w.Store = tracedDatabase{db, store}
 	}
 	w.Use(t.attempt)

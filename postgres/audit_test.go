@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -25,15 +26,15 @@ func TestOldChangesAreForgotten(t *testing.T) {
 		return n
 	}
 	for i, want := range []int{11_001, 10_002, 10_001, 10_001, 10_001} {
-		if err := s.NoteChange(t.Context(), dibs.Change{Who: "new", Did: "x", N: i}); err != nil {
+		if err := s.NoteChange(t.Context(), admin.Change{Who: "new", Did: "x", N: i}); err != nil {
 			t.Fatal(err)
 		}
 		if n := left(); n != want {
 			t.Errorf("after %d more, there are %d changes, not %d", i+1, n, want)
 		}
 	}
-	list, err := s.Changes(t.Context(), dibs.MaxChanges)
-	if err != nil || len(list) != dibs.MaxChanges || list[0].Who != "new" || list[0].N != 4 || list[5].Who != "old" || list[5].N != 12_000 {
+	list, err := s.Changes(t.Context(), admin.MaxChanges)
+	if err != nil || len(list) != admin.MaxChanges || list[0].Who != "new" || list[0].N != 4 || list[5].Who != "old" || list[5].N != 12_000 {
 		t.Errorf("%d changes, the newest %+v, %v", len(list), list[0], err)
 	}
 }
@@ -56,7 +57,7 @@ func TestARoleThatCannotNoteChangesWorks(t *testing.T) {
 		t.Errorf("claimed %d jobs, %v", len(jobs), err)
 	}
 	for _, err := range []error{
-		db.NoteChange(t.Context(), dibs.Change{Did: "x"}),
+		db.NoteChange(t.Context(), admin.Change{Did: "x"}),
 		func() error { _, err := db.Changes(t.Context(), 1); return err }(),
 	} {
 		if !errors.Is(err, dibs.ErrDenied) || !strings.Contains(err.Error(), "permission denied for table audit") {

@@ -17,7 +17,7 @@ var planFreely = qualify.Text(`select set_config(name, 'on', true) from unnest(a
 // it compares rows of one snapshot, so smaller steps would keep that snapshot open for just as long.
 var unlimited = qualify.Text(`select set_config('statement_timeout', '0', true)`)
 
-// Check implements dibs.Database. The upkeep's connections serve it even if the caller's transaction holds the last other one.
+// Check implements admin.Database. The upkeep's connections serve it even if the caller's transaction holds the last other one.
 func (s *Store) Check(ctx context.Context) ([]string, error) {
 	return s.readsOn(func(s *Store) conn { return freely(s.upkeep) }).Check(ctx)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/reads"
 )
 
-// DeleteQueue implements dibs.Admin.
+// DeleteQueue implements admin.Admin.
 func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error {
 	if err := s.ready(ctx, "delete queue", checks.Name("queue", name)); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
 	"github.com/dibs-queue/dibs/internal/reads"
@@ -25,9 +25,9 @@ var lookBriefly = qualify.Text(`select set_config('transaction_read_only', 'on',
 // keep small, and settings that hurt. Each look is one short statement that only reads; what the
 // role may not see, or what takes over 5 s, is skipped. With names of parts, as Looked of a report has
 // them, it looks only at these. The command dibs doctor puts it into words.
-func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error) {
+func (s *Store) Diagnose(ctx context.Context, parts ...string) (admin.Diagnosis, error) {
 	if err := s.ready(ctx, "diagnose"); err != nil {
-		return diagnosis.Report{}, err
+		return admin.Diagnosis{}, err
 	}
 	made, schema := made(), ident(s.o.schema())
 	looks := []look{
@@ -44,7 +44,7 @@ func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report
 	if len(parts) > 0 {
 		looks = slices.DeleteFunc(looks, func(l look) bool { return !slices.Contains(parts, l.part) })
 	}
-	r, err := lookAt(looks, func(l look) ([]diagnosis.Fact, error) { return s.facts(ctx, l) }, func(err error) bool {
+	r, err := lookAt(looks, func(l look) ([]admin.Fact, error) { return s.facts(ctx, l) }, func(err error) bool {
 		return errors.Is(err, dibs.ErrDenied) || isLocked(err) || isStopped(err) && ctx.Err() == nil
 	})
 	if err != nil {
@@ -52,17 +52,17 @@ func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report
 	}
 	s.nameTurns(ctx, &r)
 	if s.o.Pooler {
-		r.Facts = append(r.Facts, diagnosis.Fact{Name: "pooler"})
+		r.Facts = append(r.Facts, admin.Fact{Name: "pooler"})
 	}
 	return r, nil
 }
 
 // DiagnoseTable looks for what keeps work on an adopted table from running well, as [Store.Diagnose] does for dibs' own:
 // long transactions, sessions that hold up others at the table, its dead rows, and settings that hurt.
-func DiagnoseTable(ctx context.Context, db *sql.DB, schema, table string) (diagnosis.Report, error) {
+func DiagnoseTable(ctx context.Context, db *sql.DB, schema, table string) (admin.Diagnosis, error) {
 	texts, err := load("dibs")
 	if err := cmp.Or(checks.Context(ctx), checks.Database(db), err); err != nil {
-		return diagnosis.Report{}, err
+		return admin.Diagnosis{}, err
 	}
 	in := ident(schema)
 	r, err := lookAt([]look{
@@ -71,7 +71,7 @@ func DiagnoseTable(ctx context.Context, db *sql.DB, schema, table string) (diagn
 		{"locks", "diagnose_locks", []any{in}},
 		{"what holds back vacuum", "diagnose_horizon", nil},
 		{"dead rows", "diagnose_tables", []any{in, []string{}, []string{}}},
-	}, func(l look) ([]diagnosis.Fact, error) {
+	}, func(l look) ([]admin.Fact, error) {
 		tx, err := db.BeginTx(ctx, nil)
 		if err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ func DiagnoseTable(ctx context.Context, db *sql.DB, schema, table string) (diagn
 		defer tx.Rollback() //nolint:errcheck // it has only read
 		return texts.facts(ctx, sqlConn{tx}, l)
 	}, func(error) bool { return ctx.Err() == nil })
-	r.Facts = slices.DeleteFunc(r.Facts, func(f diagnosis.Fact) bool {
+	r.Facts = slices.DeleteFunc(r.Facts, func(f admin.Fact) bool {
 		ofTable := slices.Contains([]string{"lock", "dead_rows", "autovacuum_off", "bloat"}, f.Name)
 		return ofTable && f.About != table && f.About != "dibs_adopted"
 	})
@@ -93,18 +93,18 @@ type look struct {
 }
 
 // lookAt makes a report of some parts. It leaves out a part that facts cannot look at with an error that may be skipped.
-func lookAt(looks []look, facts func(look) ([]diagnosis.Fact, error), maySkip func(error) bool) (r diagnosis.Report, err error) {
+func lookAt(looks []look, facts func(look) ([]admin.Fact, error), maySkip func(error) bool) (r admin.Diagnosis, err error) {
 	for _, l := range looks {
 		switch facts, err := facts(l); {
 		case err == nil:
 			r.Looked, r.Facts = append(r.Looked, l.part), append(r.Facts, facts...)
 		case maySkip(err):
-			r.Skipped = append(r.Skipped, diagnosis.Skipped{Part: l.part, Err: wrap("diagnose", err)})
+			r.Skipped = append(r.Skipped, admin.Skipped{Part: l.part, Err: wrap("diagnose", err)})
 		default:
 			return r, wrap("diagnose", err)
 		}
 	}
-	r.Facts = slices.DeleteFunc(r.Facts, func(f diagnosis.Fact) bool {
+	r.Facts = slices.DeleteFunc(r.Facts, func(f admin.Fact) bool {
 		if f.Name == "now" {
 			r.Now = time.UnixMicro(f.N).UTC()
 		}
@@ -115,8 +115,8 @@ func lookAt(looks []look, facts func(look) ([]diagnosis.Fact, error), maySkip fu
 
 // nameTurns says of each lock by which processes take turns what it is for. N holds the lock's key. Locks of other
 // programs are left out.
-func (s *Store) nameTurns(ctx context.Context, r *diagnosis.Report) {
-	if !slices.ContainsFunc(r.Facts, func(f diagnosis.Fact) bool { return f.Name == "turn" }) {
+func (s *Store) nameTurns(ctx context.Context, r *admin.Diagnosis) {
+	if !slices.ContainsFunc(r.Facts, func(f admin.Fact) bool { return f.Name == "turn" }) {
 		return
 	}
 	about := map[int64]string{}
@@ -133,7 +133,7 @@ func (s *Store) nameTurns(ctx context.Context, r *diagnosis.Report) {
 	for _, q := range queues {
 		add("the groups of queue "+q.Name, "admit", q.Name)
 	}
-	r.Facts = slices.DeleteFunc(r.Facts, func(f diagnosis.Fact) bool { return f.Name == "turn" && about[f.N] == "" })
+	r.Facts = slices.DeleteFunc(r.Facts, func(f admin.Fact) bool { return f.Name == "turn" && about[f.N] == "" })
 	for i := range r.Facts {
 		if f := &r.Facts[i]; f.Name == "turn" {
 			f.About = about[f.N]
@@ -142,7 +142,7 @@ func (s *Store) nameTurns(ctx context.Context, r *diagnosis.Report) {
 }
 
 // facts looks at one part, in a transaction of its own.
-func (s *Store) facts(ctx context.Context, l look) ([]diagnosis.Fact, error) {
+func (s *Store) facts(ctx context.Context, l look) ([]admin.Fact, error) {
 	t, err := s.beginOn(ctx, s.sidePool)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (s *Store) facts(ctx context.Context, l look) ([]diagnosis.Fact, error) {
 	return facts, s.explain(ctx, err)
 }
 
-func (s *statements) facts(ctx context.Context, c conn, l look) ([]diagnosis.Fact, error) {
+func (s *statements) facts(ctx context.Context, c conn, l look) ([]admin.Fact, error) {
 	limits := []step{{sql: lookBriefly}}
 	if l.statement != "diagnose" { // statements about the catalogs have no plans to keep
 		limits = append(limits, step{sql: planFreely})
@@ -162,9 +162,9 @@ func (s *statements) facts(ctx context.Context, c conn, l look) ([]diagnosis.Fac
 	if err := c.run(ctx, limits...); err != nil {
 		return nil, err
 	}
-	var facts []diagnosis.Fact
+	var facts []admin.Fact
 	look := step{sql: s.get(l.statement), args: l.args, begin: func() { facts = nil }, row: func(scan reads.Scan) error {
-		var f diagnosis.Fact
+		var f admin.Fact
 		var age float64
 		err := scan(&f.Name, &f.About, &f.ID, &f.N, &f.Of, &age, &f.Text)
 		f.Age = us(int64(age))

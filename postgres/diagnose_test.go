@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgserver"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/qualify"
@@ -39,7 +39,7 @@ func impatient(s *Store) *Store {
 }
 
 // found returns the facts of a name, and checks that each statement could be run.
-func found(t *testing.T, s *Store, name string) []diagnosis.Fact {
+func found(t *testing.T, s *Store, name string) []admin.Fact {
 	t.Helper()
 	r, err := s.Diagnose(t.Context())
 	if err != nil {
@@ -48,11 +48,11 @@ func found(t *testing.T, s *Store, name string) []diagnosis.Fact {
 	for _, skipped := range r.Skipped {
 		t.Errorf("%s: %v", skipped.Part, skipped.Err)
 	}
-	return slices.DeleteFunc(r.Facts, func(f diagnosis.Fact) bool { return f.Name != name })
+	return slices.DeleteFunc(r.Facts, func(f admin.Fact) bool { return f.Name != name })
 }
 
 // expectFact checks that there is one fact of that name, which test accepts.
-func expectFact(t *testing.T, s *Store, name string, test func(f diagnosis.Fact) bool) {
+func expectFact(t *testing.T, s *Store, name string, test func(f admin.Fact) bool) {
 	t.Helper()
 	if facts := found(t, s, name); !slices.ContainsFunc(facts, test) {
 		t.Errorf("Diagnose reports %q as %+v", name, facts)
@@ -116,10 +116,10 @@ func TestDiagnoseFindsLongTransactions(t *testing.T) {
 	run(t, idle, "set application_name = 'for''gotten \x1b[31m\u202e'", "begin", "select from dibs.job")
 	run(t, busy, "begin isolation level repeatable read", "select from dibs.job")
 	runAside(t, busy, "select pg_sleep(60)")
-	expectFact(t, s, "idle_transaction", func(f diagnosis.Fact) bool {
+	expectFact(t, s, "idle_transaction", func(f admin.Fact) bool {
 		return f.ID == int64(idle.PgConn().PID()) && strings.HasPrefix(f.About, "for'gotten") && strings.Contains(f.Text, "select from dibs.job")
 	})
-	for !slices.ContainsFunc(found(t, s, "long_transaction"), func(f diagnosis.Fact) bool {
+	for !slices.ContainsFunc(found(t, s, "long_transaction"), func(f admin.Fact) bool {
 		return f.ID == int64(busy.PgConn().PID()) && strings.Contains(f.Text, "pg_sleep")
 	}) {
 		if t.Context().Err() != nil {
@@ -151,7 +151,7 @@ func TestDiagnoseFindsWhoKeepsATurn(t *testing.T) {
 		if _, err := holder.Exec(t.Context(), "select pg_advisory_lock($1)", key); err != nil {
 			t.Fatal(err)
 		}
-		expectFact(t, s, "turn", func(f diagnosis.Fact) bool {
+		expectFact(t, s, "turn", func(f admin.Fact) bool {
 			return f.About == about && f.ID == int64(holder.PgConn().PID()) && strings.Contains(f.Text, "pg_advisory_lock")
 		})
 	}
@@ -167,8 +167,8 @@ func TestDiagnoseFindsWhoHoldsRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, one, "update dibs.schedule set next_at = now() - interval '1 hour'")
-	by := func(about string, c *pgx.Conn) func(diagnosis.Fact) bool {
-		return func(f diagnosis.Fact) bool {
+	by := func(about string, c *pgx.Conn) func(admin.Fact) bool {
+		return func(f admin.Fact) bool {
 			return f.About == about && f.ID == int64(c.PgConn().PID()) && strings.Contains(f.Text, "idle in transaction\nselect from dibs.")
 		}
 	}
@@ -208,7 +208,7 @@ func TestDiagnoseFindsWhoHoldsUpOthers(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if slices.ContainsFunc(r.Facts, func(f diagnosis.Fact) bool {
+				if slices.ContainsFunc(r.Facts, func(f admin.Fact) bool {
 					return f.Name == "lock" && f.About == c.table && f.ID == int64(holder.PgConn().PID()) && f.N == 1 && f.Of == int64(waiting.PgConn().PID())
 				}) {
 					break
@@ -228,7 +228,7 @@ func TestDiagnoseFindsWhatDiffersFromTheSchema(t *testing.T) {
 		"drop view dibs.ended_job", "alter table dibs.job add constraint mine check (attempt < 1000) not valid", "alter table dibs.turn set unlogged",
 		"alter table dibs.rate enable row level security", "insert into dibs.migration values (99, 1)",
 		"alter table dibs.finished set (autovacuum_enabled = off)", "alter table dibs.job reset (fillfactor, autovacuum_vacuum_threshold)")
-	for name, want := range map[string][]diagnosis.Fact{
+	for name, want := range map[string][]admin.Fact{
 		"missing":        {{About: "job_blocked", Text: "index"}, {About: "queue_lease_is_100ms_to_24h", Text: "constraint"}, {About: "ended_job", Text: "view"}},
 		"invalid":        {{About: "mine", Text: "constraint"}},
 		"added_index":    {{About: "my index", Text: "job"}},
@@ -261,8 +261,8 @@ func TestDiagnoseFindsDeadRowsAndEmptyPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	expectFact(t, s, "dead_rows", func(f diagnosis.Fact) bool { return f.About == "tally" && f.N == 5000 && f.Age == 0 })
-	expectFact(t, s, "bloat", func(f diagnosis.Fact) bool { return f.About == "tally" && f.N > 100_000 })
+	expectFact(t, s, "dead_rows", func(f admin.Fact) bool { return f.About == "tally" && f.N == 5000 && f.Age == 0 })
+	expectFact(t, s, "bloat", func(f admin.Fact) bool { return f.About == "tally" && f.N > 100_000 })
 }
 
 func TestDiagnoseFindsSettingsThatHurt(t *testing.T) {
@@ -272,12 +272,12 @@ func TestDiagnoseFindsSettingsThatHurt(t *testing.T) {
 	other := openedFor(t, address, Options{}, nil)
 	hurt := pgtest.Role(t, address, append(slices.Clone(pgtest.Grants), "alter role ROLE set statement_timeout = '1s'", "alter role ROLE set synchronous_commit = off")...)
 	s := impatient(openedFor(t, hurt, Options{}, nil))
-	expectFact(t, s, "setting", func(f diagnosis.Fact) bool { return f.About == "statement_timeout" && f.N == 1000 })
-	expectFact(t, s, "setting", func(f diagnosis.Fact) bool { return f.About == "synchronous_commit" && f.Text == "off" })
+	expectFact(t, s, "setting", func(f admin.Fact) bool { return f.About == "statement_timeout" && f.N == 1000 })
+	expectFact(t, s, "setting", func(f admin.Fact) bool { return f.About == "synchronous_commit" && f.Text == "off" })
 	role, _ := pgx.ParseConfig(hurt)
-	expectFact(t, other, "role_setting", func(f diagnosis.Fact) bool { return f.About == role.User && f.Text == "statement_timeout=1s" })
-	expectFact(t, s, "hidden_sessions", func(f diagnosis.Fact) bool { return f.N > 0 })
-	expectFact(t, s, "wraparound", func(f diagnosis.Fact) bool { return f.Of > 0 })
+	expectFact(t, other, "role_setting", func(f admin.Fact) bool { return f.About == role.User && f.Text == "statement_timeout=1s" })
+	expectFact(t, s, "hidden_sessions", func(f admin.Fact) bool { return f.N > 0 })
+	expectFact(t, s, "wraparound", func(f admin.Fact) bool { return f.Of > 0 })
 }
 
 // A role that lacks a right is told so for that part, and all others are looked at.
@@ -307,13 +307,13 @@ func TestDiagnoseFindsWhatHoldsUpAServer(t *testing.T) {
 	server.Restart(pgserver.Fast)
 	s, c := patient(t, server.URL()), connected(t, server.URL())
 	run(t, c, "select pg_create_physical_replication_slot('forgotten', true)", "begin", "insert into dibs.turn values ('x')", "prepare transaction 'it''s'", "select pg_switch_wal()")
-	expectFact(t, s, "slot", func(f diagnosis.Fact) bool { return f.About == "forgotten" && f.Text == "inactive" })
-	expectFact(t, s, "prepared", func(f diagnosis.Fact) bool { return f.About == "it's" && f.N > 0 })
-	expectFact(t, s, "setting", func(f diagnosis.Fact) bool { return f.About == "fsync" && f.Text == "off" })
+	expectFact(t, s, "slot", func(f admin.Fact) bool { return f.About == "forgotten" && f.Text == "inactive" })
+	expectFact(t, s, "prepared", func(f admin.Fact) bool { return f.About == "it's" && f.N > 0 })
+	expectFact(t, s, "setting", func(f admin.Fact) bool { return f.About == "fsync" && f.Text == "off" })
 	for range 12 {
 		connected(t, server.URL())
 	}
-	expectFact(t, s, "connections", func(f diagnosis.Fact) bool { return f.N >= 14 && f.Of == 17 })
+	expectFact(t, s, "connections", func(f admin.Fact) bool { return f.N >= 14 && f.Of == 17 })
 	for len(found(t, s, "archiver")) == 0 { // wait for the archiver's first try
 		if _, err := c.Exec(t.Context(), "select pg_stat_clear_snapshot()"); err != nil {
 			t.Fatal(err)
@@ -393,7 +393,7 @@ func TestDiagnoseBearsTimesThatCannotBeRight(t *testing.T) {
 			"update dibs.claim set check_at = '"+at+"'",
 			"insert into dibs.unique_window values ('q', '"+at+"', '"+at+"', null)")
 		r, err := s.Diagnose(t.Context())
-		if err != nil || !slices.ContainsFunc(r.Facts, func(f diagnosis.Fact) bool { return f.Name == "dead" && f.About == "q" }) {
+		if err != nil || !slices.ContainsFunc(r.Facts, func(f admin.Fact) bool { return f.Name == "dead" && f.About == "q" }) {
 			t.Errorf("with the time %s, Diagnose reports %+v, %v", at, r, err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/footprint"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
@@ -27,7 +27,7 @@ const locksConns = 3
 // these jobs. It looks at up to 10,000 rows of each table, and at up to 10,000 of the
 // queue's ready, blocked, later and counted jobs each. The command dibs locks shows it. A
 // queue that does not exist gives ErrUnknownQueue.
-func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Footprint, err error) {
+func (s *Store) Locks(ctx context.Context, queue string, n int) (f admin.Footprint, err error) {
 	r := dibs.ClaimRequest{Queue: queue, Worker: "dibs locks", N: n}
 	if err := s.ready(ctx, "locks", checks.Claim(&r)); err != nil {
 		return f, err
@@ -102,7 +102,7 @@ type lockProbe struct {
 }
 
 // held lists the locks that the transaction t holds.
-func (l lockProbe) held(ctx context.Context, t pgx.Tx) ([]footprint.Lock, error) {
+func (l lockProbe) held(ctx context.Context, t pgx.Tx) ([]admin.Lock, error) {
 	var xid string
 	if err := t.QueryRow(ctx, "select pg_catalog.pg_current_xact_id()::pg_catalog.xid::pg_catalog.text").Scan(&xid); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (l lockProbe) held(ctx context.Context, t pgx.Tx) ([]footprint.Lock, error)
 	if err := l.s.upkeep.run(ctx, look); err != nil {
 		return nil, err
 	}
-	var locks []footprint.Lock
+	var locks []admin.Lock
 	var tables []string // tables in which rows may be locked
 	for _, h := range held {
 		if h.kind == "table" && h.mode != "AccessShareLock" {
@@ -129,8 +129,8 @@ func (l lockProbe) held(ctx context.Context, t pgx.Tx) ([]footprint.Lock, error)
 }
 
 // inWords describes one lock.
-func (l lockProbe) inWords(kind, name, mode string, key int64) footprint.Lock {
-	lock := footprint.Lock{On: kind + " " + name, Mode: strings.ToUpper(camelCase.ReplaceAllString(strings.TrimSuffix(mode, "Lock"), "$1 $2"))}
+func (l lockProbe) inWords(kind, name, mode string, key int64) admin.Lock {
+	lock := admin.Lock{On: kind + " " + name, Mode: strings.ToUpper(camelCase.ReplaceAllString(strings.TrimSuffix(mode, "Lock"), "$1 $2"))}
 	switch kind {
 	case "table", "sequence":
 		lock.Means = relationMeans[lock.Mode]
@@ -172,7 +172,7 @@ var strengths = []struct{ asked, held, means string }{
 var multixactModes = map[string]int{"forupd": 0, "upd": 0, "fornokeyupd": 1, "nokeyupd": 1, "sh": 2, "keysh": 3}
 
 // rows counts the rows that are locked, by table and strength.
-func (l lockProbe) rows(ctx context.Context, xid string, tables []string) ([]footprint.Lock, error) {
+func (l lockProbe) rows(ctx context.Context, xid string, tables []string) ([]admin.Lock, error) {
 	type lockedRow struct {
 		table, ctid string
 		mode        *string
@@ -199,11 +199,11 @@ func (l lockProbe) rows(ctx context.Context, xid string, tables []string) ([]foo
 			return nil, err
 		}
 	}
-	var locks []footprint.Lock
+	var locks []admin.Lock
 	for _, table := range slices.Sorted(maps.Keys(counts)) {
 		for i, n := range counts[table] {
 			if n > 0 {
-				locks = append(locks, footprint.Lock{On: "rows of " + table, Mode: strengths[i].held, Rows: n, Means: strengths[i].means})
+				locks = append(locks, admin.Lock{On: "rows of " + table, Mode: strengths[i].held, Rows: n, Means: strengths[i].means})
 			}
 		}
 	}
@@ -233,7 +233,7 @@ func (l lockProbe) strengths(ctx context.Context, table string, ctids []string, 
 
 // others makes the calls that other processes may make while the claim's transaction is
 // open, each in a transaction that it rolls back.
-func (l lockProbe) others(ctx context.Context) ([]footprint.Other, error) {
+func (l lockProbe) others(ctx context.Context) ([]admin.Other, error) {
 	enqueue := func(group string) func(*Store) (string, error) {
 		return func(s *Store) (string, error) {
 			out, _, err := s.enqueue(ctx, []dibs.NewJob{{Queue: l.q.Name, Kind: "dibs locks", Group: group}}, s.db)
@@ -261,12 +261,12 @@ func (l lockProbe) others(ctx context.Context) ([]footprint.Other, error) {
 			return s.finish(ctx, []dibs.Outcome{j.Lease().Complete(nil)}, finisher{conn: s.db})
 		})},
 		{"stats", func(s *Store) (string, error) { return noted(s.Stats(ctx)) }},
-		{"list", func(s *Store) (string, error) { return noted(s.List(ctx, dibs.Filter{Queue: l.q.Name})) }},
+		{"list", func(s *Store) (string, error) { return noted(s.List(ctx, admin.Filter{Queue: l.q.Name})) }},
 		{"a change of settings", func(s *Store) (string, error) {
 			return noted(s.ChangeQueue(ctx, l.q.Name, dibs.QueueChange{Paused: &l.q.Paused}.Apply))
 		}},
 	}
-	var all []footprint.Other
+	var all []admin.Other
 	for _, try := range tries {
 		if try.what == "enqueue into the same group" && l.group == "" {
 			continue
@@ -302,7 +302,7 @@ const noOther = "no other job"
 // cannot be extended or finished.
 func (l lockProbe) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob) error) func(*Store) (string, error) {
 	return func(s *Store) (string, error) {
-		page, err := s.List(ctx, dibs.Filter{Queue: l.q.Name, State: dibs.Running, Limit: 100})
+		page, err := s.List(ctx, admin.Filter{Queue: l.q.Name, State: dibs.Running, Limit: 100})
 		if err != nil {
 			return noOther, err
 		}
@@ -326,7 +326,7 @@ func (l lockProbe) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob
 const awaitedEvery = 100 * time.Millisecond
 
 // try measures one call, and cancels it once it is seen to wait for the claim.
-func (l lockProbe) try(ctx context.Context, do func(*Store) (string, error)) (o footprint.Other, err error) {
+func (l lockProbe) try(ctx context.Context, do func(*Store) (string, error)) (o admin.Other, err error) {
 	t, err := l.s.beginOn(ctx, l.s.sidePool)
 	if err != nil {
 		return o, err

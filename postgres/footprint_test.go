@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/footprint"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
@@ -31,7 +31,7 @@ func footprintStore(t *testing.T) *Store {
 }
 
 // footprintOf lists what do locks in a transaction.
-func footprintOf(t *testing.T, s *Store, do func(*Store) error) []footprint.Lock {
+func footprintOf(t *testing.T, s *Store, do func(*Store) error) []admin.Lock {
 	t.Helper()
 	tx, err := s.pool.Begin(t.Context())
 	if err != nil {
@@ -195,7 +195,7 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 		})
 		return d
 	}
-	rows := func(locks []footprint.Lock, on string) (mode string, n int) {
+	rows := func(locks []admin.Lock, on string) (mode string, n int) {
 		for _, l := range locks {
 			if l.On == on {
 				return l.Mode, l.Rows

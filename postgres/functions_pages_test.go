@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
@@ -32,7 +32,7 @@ func runPage(t *testing.T, page string) (s *postgres.Store, address string) {
 // jobsIn lists kinds and payloads of a queue's jobs, oldest first.
 func jobsIn(t *testing.T, s *postgres.Store, queue string) string {
 	t.Helper()
-	page, err := s.List(t.Context(), dibs.Filter{Queue: queue})
+	page, err := s.List(t.Context(), admin.Filter{Queue: queue})
 	if err != nil {
 		t.Fatal(err)
 	}

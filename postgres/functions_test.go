@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/dibs-queue/dibs/storetest"
@@ -296,7 +297,7 @@ func TestStoreThroughTheFunctions(t *testing.T) {
 		t.Cleanup(func() { db.Close() })
 		return storetest.Setup{
 			Store:   store,
-			Another: func(t testing.TB) dibs.Database { return open(t) },
+			Another: func(t testing.TB) admin.Database { return open(t) },
 			Begin: map[string]storetest.Begin{
 				"sql": storetest.SQL(db, func(t dibs.SQLTx) dibs.Tx {
 					return functionsTx{store.SQLTx(t), store, func(ctx context.Context) rowsOf { return onSQL(ctx, t) }}

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
@@ -182,7 +183,7 @@ func TestJobsOfAQueueWithoutSettingsCanBeChanged(t *testing.T) {
 	if j, err := s.Get(t.Context(), id); err != nil || j.GroupLimit != 1 {
 		t.Errorf("the job's group has a limit of %d, %v; want the default", j.GroupLimit, err)
 	}
-	if changed, err := s.Edit(t.Context(), []int64{id}, dibs.Edit{Priority: new(7)}); err != nil || len(changed) != 1 {
+	if changed, err := s.Edit(t.Context(), []int64{id}, admin.Edit{Priority: new(7)}); err != nil || len(changed) != 1 {
 		t.Errorf("edit changes %v, %v", changed, err)
 	}
 	if ended, _, err := s.Cancel(t.Context(), []int64{id}); err != nil || len(ended) != 1 {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/interleave"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/qualify"
@@ -254,7 +255,7 @@ func (s *stage) Finish() { s.stop = nil }
 func (s *stage) last() *actor { return s.actors[mostActors] }
 
 // Store implements interleave.Bench.
-func (s *stage) Store(i int) dibs.Database {
+func (s *stage) Store(i int) admin.Database {
 	if i < 0 {
 		return s.last()
 	}

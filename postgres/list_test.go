@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/footprint"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
@@ -57,19 +57,19 @@ func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
 	s, _, ids := openCrowded(t)
 	for _, c := range []struct {
 		name        string
-		f           dibs.Filter
+		f           admin.Filter
 		jobs, pages int
 	}{
-		{"a kind that there is not", dibs.Filter{Kind: "nosuch"}, 0, 4},
-		{"a rare kind", dibs.Filter{Kind: "rare"}, 5, 4},
-		{"a rare kind of a big queue", dibs.Filter{Queue: "many", Kind: "rare", State: dibs.Waiting}, 1, 4},
-		{"an error that there is not", dibs.Filter{Error: "nosuch"}, 0, 4},
-		{"a worker that there is not", dibs.Filter{Worker: "nosuch", State: dibs.Completed}, 0, 5},
-		{"a rare kind with a payload", dibs.Filter{Kind: "rare", Payload: "nul"}, 5, 31},
-		{"a small queue", dibs.Filter{Queue: "q"}, 3, 1},
-		{"a kind that no finished job has", dibs.Filter{Kind: "nosuch", State: dibs.Completed}, 0, 5},
-		{"a rare kind that is finished", dibs.Filter{Kind: "rare", State: dibs.Completed}, 3, 5},
-		{"a rare kind that is finished, of one queue", dibs.Filter{Queue: "more", Kind: "rare", State: dibs.Completed}, 3, 2},
+		{"a kind that there is not", admin.Filter{Kind: "nosuch"}, 0, 4},
+		{"a rare kind", admin.Filter{Kind: "rare"}, 5, 4},
+		{"a rare kind of a big queue", admin.Filter{Queue: "many", Kind: "rare", State: dibs.Waiting}, 1, 4},
+		{"an error that there is not", admin.Filter{Error: "nosuch"}, 0, 4},
+		{"a worker that there is not", admin.Filter{Worker: "nosuch", State: dibs.Completed}, 0, 5},
+		{"a rare kind with a payload", admin.Filter{Kind: "rare", Payload: "nul"}, 5, 31},
+		{"a small queue", admin.Filter{Queue: "q"}, 3, 1},
+		{"a kind that no finished job has", admin.Filter{Kind: "nosuch", State: dibs.Completed}, 0, 5},
+		{"a rare kind that is finished", admin.Filter{Kind: "rare", State: dibs.Completed}, 3, 5},
+		{"a rare kind that is finished, of one queue", admin.Filter{Queue: "more", Kind: "rare", State: dibs.Completed}, 3, 2},
 	} {
 		pages := 0
 		var got []int64
@@ -144,7 +144,7 @@ func TestListsOfRunningJobsReadABoundedNumberOfRows(t *testing.T) {
 	}
 	read := countReads(t, s)
 	before := read("dibs.job")
-	if p, err := s.List(t.Context(), dibs.Filter{Queue: "many", State: dibs.Running}); err != nil || len(p.Jobs) != 100 {
+	if p, err := s.List(t.Context(), admin.Filter{Queue: "many", State: dibs.Running}); err != nil || len(p.Jobs) != 100 {
 		t.Fatalf("%d jobs, %v", len(p.Jobs), err)
 	}
 	if n := read("dibs.job") - before; n > 5000 {
@@ -152,7 +152,7 @@ func TestListsOfRunningJobsReadABoundedNumberOfRows(t *testing.T) {
 	}
 	var got []int64
 	pages := 0
-	f := dibs.Filter{Kind: "rare", State: dibs.Running}
+	f := admin.Filter{Kind: "rare", State: dibs.Running}
 	for more := true; more; pages++ {
 		p, err := s.List(t.Context(), f)
 		if err != nil {
@@ -184,7 +184,7 @@ func TestLocksReadABoundedNumberOfRows(t *testing.T) {
 	if rows > 100_000 {
 		t.Errorf("it reads %d rows", rows)
 	}
-	if !slices.Contains(f.Locks, footprint.Lock{On: "rows of job", Mode: "FOR NO KEY UPDATE", Rows: 10, Means: strengths[1].means}) {
+	if !slices.Contains(f.Locks, admin.Lock{On: "rows of job", Mode: "FOR NO KEY UPDATE", Rows: 10, Means: strengths[1].means}) {
 		t.Errorf("it finds %+v", f.Locks)
 	}
 }
@@ -237,7 +237,7 @@ func TestFailuresReadABoundedNumberOfRows(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := read("dibs.finished")
-			list, err := s.Failures(t.Context(), dibs.FailureFilter{Queues: names, Limit: limit})
+			list, err := s.Failures(t.Context(), admin.FailureFilter{Queues: names, Limit: limit})
 			if err != nil {
 				t.Fatal(err)
 			}

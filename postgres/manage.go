@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Cancel implements dibs.Admin.
+// Cancel implements dibs.Database.
 func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
 	done, err := s.change(ctx, "cancel", ids)
 	s.changed(done) // wakes workers: a cancelled job may have left its place in a group
@@ -29,7 +30,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 	return ended, asked, err
 }
 
-// Requeue implements dibs.Admin.
+// Requeue implements admin.Admin.
 func (s *Store) Requeue(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
 	done, err := s.changeEnded(ctx, "requeue", ids, until)
 	return s.changed(done), err
@@ -47,8 +48,8 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 	return s.change(ctx, name, ids, latest)
 }
 
-// Edit implements dibs.Admin.
-func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, error) {
+// Edit implements admin.Admin.
+func (s *Store) Edit(ctx context.Context, ids []int64, e admin.Edit) ([]int64, error) {
 	if err := checks.Edit(ids, e); err != nil {
 		return nil, err
 	}
@@ -99,13 +100,13 @@ func idsChanged(jobs []changedJob) []int64 {
 	return ids
 }
 
-// DeleteEnded implements dibs.Admin.
+// DeleteEnded implements admin.Admin.
 func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
 	done, err := s.changeEnded(ctx, "delete", ids, until)
 	return idsChanged(done), err
 }
 
-// Prune implements dibs.Admin.
+// Prune implements admin.Admin.
 func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
 	if err := s.ready(ctx, "prune", checks.Prune(queue, state, olderThan)); err != nil {
 		return 0, err

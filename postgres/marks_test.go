@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -181,7 +182,7 @@ func TestMarksMissNothingThatIsPutBack(t *testing.T) {
 			b.must(err)
 			b.passTransaction(0)
 			b.passTransaction(0)
-			_, err = other.Edit(b.ctx, []int64{added[0].ID}, dibs.Edit{Priority: new(dibs.DefaultPriority)})
+			_, err = other.Edit(b.ctx, []int64{added[0].ID}, admin.Edit{Priority: new(dibs.DefaultPriority)})
 			b.must(err)
 			j.ID = added[0].ID
 		},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
@@ -205,7 +206,7 @@ func mergedApart(t *testing.T, refused string) {
 	if errs[0] != nil || errs[1] == nil || errs[2] != nil || len(got[0]) != 2 || len(got[2]) != 2 {
 		t.Errorf("answered %v, %v", got, errs)
 	}
-	if q, err := s.Stats(t.Context()); err != nil || q[slices.IndexFunc(q, func(q dibs.QueueStats) bool { return q.Queue == "m" })].Waiting != 4 {
+	if q, err := s.Stats(t.Context()); err != nil || q[slices.IndexFunc(q, func(q admin.QueueStats) bool { return q.Queue == "m" })].Waiting != 4 {
 		t.Errorf("counted %+v, %v", q, err)
 	}
 }

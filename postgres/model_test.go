@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/model"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
@@ -27,7 +28,7 @@ func modelDatabases(t testing.TB) model.Maker {
 		t.Fatal(err)
 	}
 	var s *Store
-	another := func() (_ dibs.Database, err error) {
+	another := func() (_ admin.Database, err error) {
 		if s != nil {
 			err = s.Close()
 		}

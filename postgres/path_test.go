@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
@@ -260,13 +261,13 @@ func (v *everyVerb) look(queue string) {
 	ctx, s := v.Context(), v.store
 	_, err := s.History(ctx, nil, 0)
 	v.must(err)
-	_, err = s.Failures(ctx, dibs.FailureFilter{Queues: []string{queue}})
+	_, err = s.Failures(ctx, admin.FailureFilter{Queues: []string{queue}})
 	v.must(err)
 	_, err = s.Times(ctx, queue)
 	v.must(err)
 	_, err = s.Backlogs(ctx, queue, "")
 	v.must(err)
-	_, err = s.List(ctx, dibs.Filter{Queue: queue, UniqueKey: "any"})
+	_, err = s.List(ctx, admin.Filter{Queue: queue, UniqueKey: "any"})
 	v.must(err)
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
@@ -98,7 +99,7 @@ func (e *explaining) runOnManyQueues(p *planTest, situation string) {
 	_, err := s.Queues(ctx)
 	e.must(err)
 	e.must(s.admit(ctx, "many1"))
-	_, err = s.List(ctx, dibs.Filter{Queue: "many7", Limit: 10})
+	_, err = s.List(ctx, admin.Filter{Queue: "many7", Limit: 10})
 	e.must(err)
 	for name, steps := range e.steps {
 		most := 15_000.0

@@ -207,7 +207,7 @@ var most = map[string]float64{
 	"admit":        5000,   // deletes 1000 rows of each of two tables, for as many groups
 	"due":          2100,   // finds and then changes up to 1000 jobs
 	"diagnose":     25_000, // counts up to 10,000 rows of wake and wake_list each
-	"stats":        11_000, // counts up to dibs.ScheduledCap scheduled jobs
+	"stats":        11_000, // counts up to admin.ScheduledCap scheduled jobs
 	"resume":       2500,   // reads the log of 2000 claims
 	"list_running": 2500,   // reads the log of 2000 claims
 	"list_live":    5000,   // passes over jobs that it does not list

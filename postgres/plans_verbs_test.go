@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -270,7 +271,7 @@ func (e *explaining) operate() {
 	added, err := s.Enqueue(ctx, jobsOf("q", "", 3))
 	e.must(err)
 	priority, two := 7, []int64{added[0].ID, added[1].ID}
-	_, err = s.Edit(ctx, two, dibs.Edit{Priority: &priority})
+	_, err = s.Edit(ctx, two, admin.Edit{Priority: &priority})
 	e.must(err)
 	_, _, err = s.Cancel(ctx, append(two, 1<<60))
 	e.must(err)
@@ -284,28 +285,28 @@ func (e *explaining) operate() {
 	e.must(err)
 	_, err = s.upkeepReads().Ended(ctx, []int64{1, added[2].ID, 1 << 60})
 	e.must(err)
-	for _, f := range []dibs.Filter{{}, {State: dibs.Running}, {Queue: "q", State: dibs.Waiting}, {State: dibs.Completed}, {Queue: "q", State: dibs.Dead}} {
+	for _, f := range []admin.Filter{{}, {State: dibs.Running}, {Queue: "q", State: dibs.Waiting}, {State: dibs.Completed}, {Queue: "q", State: dibs.Dead}} {
 		f.Limit = 10
 		_, err = s.List(ctx, f)
 		e.must(err)
 	}
 	_, err = s.Stats(ctx)
 	e.must(err)
-	_, err = s.History(ctx, []string{"q", "many7"}, dibs.HistoryKept)
+	_, err = s.History(ctx, []string{"q", "many7"}, admin.HistoryKept)
 	e.must(err)
 	_, err = s.History(ctx, nil, 0)
 	e.must(err)
-	_, err = s.Failures(ctx, dibs.FailureFilter{Queues: []string{"q", "many7"}, Limit: 100})
+	_, err = s.Failures(ctx, admin.FailureFilter{Queues: []string{"q", "many7"}, Limit: 100})
 	e.must(err)
 	_, err = s.Times(ctx, "q")
 	e.must(err)
 	_, err = s.Backlogs(ctx, "q", "")
 	e.must(err)
-	_, err = s.List(ctx, dibs.Filter{Queue: "q", UniqueKey: "any"})
+	_, err = s.List(ctx, admin.Filter{Queue: "q", UniqueKey: "any"})
 	e.must(err)
 	_, err = s.sql.facts(ctx, s.upkeep, look{statement: "diagnose"})
 	e.must(err)
-	e.must(s.NoteChange(ctx, dibs.Change{Did: "x"}))
+	e.must(s.NoteChange(ctx, admin.Change{Did: "x"}))
 	_, err = s.Changes(ctx, 10)
 	e.must(err)
 	e.schedules()

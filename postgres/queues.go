@@ -155,7 +155,7 @@ func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) e
 	}
 }
 
-// Queues implements dibs.Admin.
+// Queues implements dibs.Database.
 func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error) {
 	if err := s.ready(ctx, "queues"); err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, erro
 	return list, nil
 }
 
-// ChangeQueue implements dibs.Admin. Two changes at the same time are both made.
+// ChangeQueue implements dibs.Database. Two changes at the same time are both made.
 func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	const op = "change queue"
 	if err := s.ready(ctx, op); err != nil {

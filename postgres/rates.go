@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/settings"
 )
 
-// ChangeGroup implements dibs.Admin.
+// ChangeGroup implements dibs.Database.
 func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
 	read := func() (dibs.Group, error) { return s.reads().Group(ctx, queue, group) }
 	return settings.ChangeGroup(queue, group, f, read, func(before, after dibs.Group) error {

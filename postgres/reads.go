@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/reads"
 )
 
@@ -37,41 +38,41 @@ func (r reader) Read(ctx context.Context, all ...reads.Statement) error {
 	return r.on(r.s).run(ctx, steps...)
 }
 
-// Get implements dibs.Admin.
+// Get implements dibs.Database.
 func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	return s.reads().Get(ctx, id)
 }
 
-// List implements dibs.Admin.
-func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+// List implements admin.Admin.
+func (s *Store) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	return s.reads().List(ctx, f)
 }
 
-// Stats implements dibs.Admin.
-func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) { return s.reads().Stats(ctx) }
+// Stats implements admin.Admin.
+func (s *Store) Stats(ctx context.Context) ([]admin.QueueStats, error) { return s.reads().Stats(ctx) }
 
-// Groups implements dibs.Admin.
+// Groups implements dibs.Database.
 func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) {
 	return s.reads().Groups(ctx, queue)
 }
 
-// Backlogs implements dibs.Admin.
-func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
+// Backlogs implements admin.Admin.
+func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]admin.Backlog, error) {
 	return s.reads().Backlogs(ctx, queue, after)
 }
 
-// History implements dibs.Admin.
-func (s *Store) History(ctx context.Context, queues []string, since time.Duration) ([]dibs.Minute, error) {
+// History implements admin.Admin.
+func (s *Store) History(ctx context.Context, queues []string, since time.Duration) ([]admin.Minute, error) {
 	return s.reads().History(ctx, queues, since)
 }
 
-// Failures implements dibs.Admin.
-func (s *Store) Failures(ctx context.Context, f dibs.FailureFilter) ([]dibs.Failure, error) {
+// Failures implements admin.Admin.
+func (s *Store) Failures(ctx context.Context, f admin.FailureFilter) ([]admin.Failure, error) {
 	return s.reads().Failures(ctx, f)
 }
 
-// Times implements dibs.Admin.
-func (s *Store) Times(ctx context.Context, queue string) (dibs.Times, error) {
+// Times implements admin.Admin.
+func (s *Store) Times(ctx context.Context, queue string) (admin.Times, error) {
 	return s.reads().Times(ctx, queue)
 }
 
@@ -85,17 +86,17 @@ func (s *Store) NextTicks(ctx context.Context, of dibs.Schedule, n int) ([]time.
 	return s.upkeepReads().NextTicks(ctx, of, n)
 }
 
-// Workers implements dibs.Admin.
+// Workers implements admin.Admin.
 func (s *Store) Workers(ctx context.Context) ([]dibs.WorkerInfo, error) {
 	return s.reads().Workers(ctx)
 }
 
-// DueKinds implements dibs.Admin.
+// DueKinds implements admin.Admin.
 func (s *Store) DueKinds(ctx context.Context, queue string) ([]string, error) {
 	return s.reads().DueKinds(ctx, queue)
 }
 
-// Changes implements dibs.Admin.
-func (s *Store) Changes(ctx context.Context, n int) ([]dibs.Change, error) {
+// Changes implements admin.Admin.
+func (s *Store) Changes(ctx context.Context, n int) ([]admin.Change, error) {
 	return s.reads().Changes(ctx, n)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
@@ -47,9 +48,9 @@ func urlForRole(t *testing.T, address, role string) string {
 func TestRolesAsDocumented(t *testing.T) {
 	t.Parallel()
 	server, ctx := pgtest.NewServer(t), t.Context()
-	admin := connect(t, server.URL())
+	super := connect(t, server.URL())
 	before, after, held, functions := rolesInDocs(t)
-	execute(t, admin, "create database shop")
+	execute(t, super, "create database shop")
 	u, err := url.Parse(server.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +59,7 @@ func TestRolesAsDocumented(t *testing.T) {
 	shop := u.String()
 	execute(t, connect(t, shop), before)
 	for _, role := range []string{"dibs_owner", "dibs_enqueue", "dibs_work", "dibs_read"} {
-		execute(t, admin, "alter role "+role+" password 'secret'")
+		execute(t, super, "alter role "+role+" password 'secret'")
 	}
 	must := func(err error) {
 		t.Helper()
@@ -100,7 +101,7 @@ func TestRolesAsDocumented(t *testing.T) {
 	_, err = read.Queues(ctx)
 	must(err)
 	for _, state := range []dibs.State{"", dibs.Running, dibs.Completed} {
-		_, err = read.List(ctx, dibs.Filter{State: state})
+		_, err = read.List(ctx, admin.Filter{State: state})
 		must(err)
 	}
 	_, err = read.Check(ctx)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
@@ -95,7 +96,7 @@ func underSettings(t *testing.T, s *Store, queue string) error {
 	if err := s.Finish(ctx, []dibs.Outcome{claimed[0].Lease().Die("é"), claimed[1].Lease().Retry("é"), claimed[2].Lease().Complete([]byte(`"é"`))}); err != nil {
 		return err
 	}
-	for _, f := range []dibs.Filter{{Queue: queue}, {Queue: queue, State: dibs.Dead}, {Queue: queue, State: dibs.Completed}} {
+	for _, f := range []admin.Filter{{Queue: queue}, {Queue: queue, State: dibs.Dead}, {Queue: queue, State: dibs.Completed}} {
 		page, err := s.List(ctx, f)
 		if err != nil {
 			return err

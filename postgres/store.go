@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/combine"
 	"github.com/dibs-queue/dibs/internal/rest"
@@ -44,7 +45,7 @@ type Options struct {
 	Migrated func(version int, names []string)
 }
 
-// Store keeps jobs in PostgreSQL. It implements dibs.Database.
+// Store keeps jobs in PostgreSQL. It implements admin.Database.
 type Store struct {
 	pool     *pgxpool.Pool
 	ownsPool bool // Close also closes the pool
@@ -78,7 +79,7 @@ type Store struct {
 	goroutines    sync.WaitGroup // goroutines that listen, notify, and give back connections
 }
 
-var _ dibs.Database = (*Store)(nil)
+var _ admin.Database = (*Store)(nil)
 
 // planning keeps plans independent of table statistics, which are never right for
 // a queue: every statement has one good plan, along an index, and a connection keeps

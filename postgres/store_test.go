@@ -13,6 +13,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/dibs-queue/dibs/storetest"
@@ -56,7 +57,7 @@ func TestStore(t *testing.T) {
 		t.Cleanup(func() { db.Close() })
 		return storetest.Setup{
 			Store:   store,
-			Another: func(t testing.TB) dibs.Database { return open(t) },
+			Another: func(t testing.TB) admin.Database { return open(t) },
 			Begin: map[string]storetest.Begin{
 				"sql": storetest.SQL(db, store.SQLTx),
 				"pgx": begin(u.String(), store),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -45,7 +46,7 @@ func TestATickThatIsUnderWayIsNobodyElses(t *testing.T) {
 	}
 	expect := func(when string, want int) {
 		t.Helper()
-		page, err := b.List(b.ctx, dibs.Filter{Queue: "q"})
+		page, err := b.List(b.ctx, admin.Filter{Queue: "q"})
 		b.must(err)
 		if len(page.Jobs) != want {
 			t.Errorf("%s there are %d jobs, want %d", when, len(page.Jobs), want)
@@ -79,7 +80,7 @@ func TestAnUnreadableScheduleIsLeftToOthers(t *testing.T) {
 		t.Error("the sweep does not say that it cannot read a schedule")
 	}
 	for queue, want := range map[string]int{"newer": 0, "ours": 1} {
-		page, err := b.List(b.ctx, dibs.Filter{Queue: queue})
+		page, err := b.List(b.ctx, admin.Filter{Queue: queue})
 		b.must(err)
 		if len(page.Jobs) != want {
 			t.Errorf("queue %s has %d jobs, want %d", queue, len(page.Jobs), want)

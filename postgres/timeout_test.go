@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
@@ -52,7 +53,7 @@ func TestOperatorsGoOnInSmallerStepsUnderATimeout(t *testing.T) {
 	q.Set("statement_timeout", "500")
 	u.RawQuery = q.Encode()
 	s := opened(t, u.String(), postgres.Options{})
-	if got, err := s.Edit(t.Context(), ids, dibs.Edit{Priority: new(3)}); err != nil || len(got) != n {
+	if got, err := s.Edit(t.Context(), ids, admin.Edit{Priority: new(3)}); err != nil || len(got) != n {
 		t.Errorf("edited %d jobs, %v", len(got), err)
 	}
 	cancel := func() {

@@ -74,7 +74,7 @@ func (t *tx) use(ctx context.Context, op string, arguments ...error) (end func()
 	return t.mu.Unlock, nil
 }
 
-// InTx implements dibs.Database. It needs a connection of the pool while f runs, so an InTx
+// InTx implements admin.Database. It needs a connection of the pool while f runs, so an InTx
 // within f may wait for ever if Options.MaxConns is small.
 func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	if err := s.ready(ctx, "transaction", checks.InTx(f)); err != nil {

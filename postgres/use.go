@@ -21,7 +21,7 @@ func (s *Store) middleware() *checks.Middleware {
 	return &s.around
 }
 
-// Enqueue implements dibs.Database.
+// Enqueue implements admin.Database.
 func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	return s.middleware().Enqueue(ctx, jobs, s.enqueueAndWake)
 }

@@ -65,7 +65,7 @@ func newBell(s *Store) *bell {
 	return b
 }
 
-// Wake implements dibs.Database.
+// Wake implements admin.Database.
 func (s *Store) Wake(queue string) {
 	if s == nil || s.bell == nil {
 		return

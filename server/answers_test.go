@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // mebibytes enqueues jobs with payloads of a MiB each.
-func mebibytes(t testing.TB, db dibs.Database, queue string, n int) (ids []int64) {
+func mebibytes(t testing.TB, db admin.Database, queue string, n int) (ids []int64) {
 	t.Helper()
 	payload := json.RawMessage(`"` + strings.Repeat("x", 1<<20-2) + `"`)
 	for range n {
@@ -88,7 +89,7 @@ func TestAnswersThatNobodyReadsShareTheirMemory(t *testing.T) {
 const heldJobs = "/v1/jobs?queue=held"
 
 // full is a server whose memory for answers is taken.
-func full(t *testing.T, db dibs.Database, limit int64) (s *server.Server, url string, free func()) {
+func full(t *testing.T, db admin.Database, limit int64) (s *server.Server, url string, free func()) {
 	t.Helper()
 	mebibytes(t, db, "held", 12) // what is in the system's buffers is not held by the server
 	s, url = start(t, db, server.Options{Limits: server.Limits{Answers: limit, AnswerTime: -1}})
@@ -257,7 +258,7 @@ func TestAJobLargerThanTheLimitOfAnswersIsServed(t *testing.T) {
 
 // loading is a database that notes how many jobs are loaded at once.
 type loading struct {
-	dibs.Database
+	admin.Database
 	mu        sync.Mutex
 	now, most int
 	largest   int
@@ -275,7 +276,7 @@ func (l *loading) begin(n int) (end func()) {
 	}
 }
 
-func (l *loading) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+func (l *loading) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	defer l.begin(f.Limit)()
 	return l.Database.List(ctx, f)
 }
@@ -325,7 +326,7 @@ type stuck struct {
 	free    chan struct{}
 }
 
-func (s *stuck) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+func (s *stuck) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	s.lookers.Add(1)
 	<-s.free
 	return s.Database.List(ctx, f)

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // A token for one queue does not reach other queues in another way: by leaving the queue out, by moving
 // something, by a name that is taken, or by a line among others.
 func TestTokensForOneQueueDoNotGetAroundIt(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		g := startGuarded(t, db)
 		g.furnish("mine")
 		g.furnish("theirs")
@@ -70,7 +71,7 @@ func TestTokensForOneQueueDoNotGetAroundIt(t *testing.T) {
 
 // Nobody but the claimer sees the token of a lease, whatever scope asks.
 func TestTokensOfLeasesAreShownToTheClaimerOnly(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		g := startGuarded(t, db)
 		held := g.furnish("q")
 		lease := held.Replace("$LEASE")

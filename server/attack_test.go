@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -45,7 +45,7 @@ var broken = map[string]string{
 }
 
 func TestMalformedBodiesAreTheClientsMistake(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		s, url := start(t, db, server.Options{})
 		for _, rt := range s.Routes() {
 			sample := samples[rt.Method+" "+rt.Pattern]
@@ -78,7 +78,7 @@ func TestMalformedBodiesAreTheClientsMistake(t *testing.T) {
 		if status, _ := problem(t, r); status != 200 {
 			t.Errorf("a stream: %d", status)
 		}
-		if page, err := db.List(t.Context(), dibs.Filter{}); err != nil || len(page.Jobs) != 1 || page.Jobs[0].Queue != "good" {
+		if page, err := db.List(t.Context(), admin.Filter{}); err != nil || len(page.Jobs) != 1 || page.Jobs[0].Queue != "good" {
 			t.Errorf("stored: %+v, %v", page.Jobs, err)
 		}
 	})
@@ -86,7 +86,7 @@ func TestMalformedBodiesAreTheClientsMistake(t *testing.T) {
 
 // Any printable name is a name, also with what means something in a path.
 func TestNamesInPathsAreWhatTheyAre(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		_, server := start(t, db, server.Options{})
 		// The names / and . and .. alone mean other things in a path, and cannot be named there.
 		names := []string{"a/b", "//", "/.", "../stats", "a/../b", "%2F", "%", "a b", "a+b", "a?b=c", "a#b", "a;b", "a:b", "ä/ö", "日本/語", "groups", "q/groups/g", "*", "{queue}", `\`, `"`, "<b>", strings.Repeat("/", 255)}
@@ -180,7 +180,7 @@ func TestNoRequestHidesInAnother(t *testing.T) {
 			t.Errorf("%s: %v %s", name, statuses, bodies)
 		}
 	}
-	if page, err := db.List(t.Context(), dibs.Filter{Queue: "hidden"}); err != nil || len(page.Jobs) > 0 {
+	if page, err := db.List(t.Context(), admin.Filter{Queue: "hidden"}); err != nil || len(page.Jobs) > 0 {
 		t.Errorf("a hidden request was served: %d jobs, %v", len(page.Jobs), err)
 	}
 }

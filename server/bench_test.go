@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/open"
 )
@@ -68,7 +69,7 @@ func many(b *testing.B, n, clients int, call func(*testing.B, int)) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 }
 
-type library struct{ db dibs.Database }
+type library struct{ db admin.Database }
 
 func (l library) enqueue(b *testing.B, n int) {
 	jobs := make([]dibs.NewJob, n)

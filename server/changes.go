@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // noteTime is how long an answer waits until its change is noted.
@@ -21,13 +21,13 @@ const noteTime = 5 * time.Second
 func (s *Server) noted(r *http.Request, did string, n int, what string) {
 	if n > 0 {
 		c, _ := r.Context().Value(callerKey{}).(caller)
-		s.note(r, dibs.Change{Who: c.name, Did: did, What: what, N: n})
+		s.note(r, admin.Change{Who: c.name, Did: did, What: what, N: n})
 	}
 }
 
 // note records what a request has changed, in the log and for the page of changes. The change itself has been
 // made: it is recorded even if the client is gone, and it stays even if this fails.
-func (s *Server) note(r *http.Request, c dibs.Change) {
+func (s *Server) note(r *http.Request, c admin.Change) {
 	s.Log.Info("changed", "who", cmp.Or(c.Who, "somebody without a token"), "did", c.Did, "what", c.What, "n", c.N, "client", r.RemoteAddr)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), noteTime)
 	defer cancel()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -88,7 +89,7 @@ func readAnswer(c net.Conn, words ...string) error {
 
 // counted is a database that counts the calls of what waits.
 type counted struct {
-	dibs.Database
+	admin.Database
 	calls atomic.Int64
 }
 
@@ -120,7 +121,7 @@ func used() (bytes uint64, goroutines int) {
 func TestACrowdOfClients(t *testing.T) {
 	needs.NoRaceDetector(t)
 	needs.Long(t)
-	for name, open := range map[string]func(*testing.T) dibs.Database{"sqlite": func(t *testing.T) dibs.Database { return onSQLite(t) }, "postgres": onPostgres} {
+	for name, open := range map[string]func(*testing.T) admin.Database{"sqlite": func(t *testing.T) admin.Database { return onSQLite(t) }, "postgres": onPostgres} {
 		t.Run(name, func(t *testing.T) { crowded(t, &counted{Database: open(t)}) })
 	}
 }

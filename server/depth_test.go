@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Whatever is taken can be read again by encoding/json, which reads 10,000 levels.
 func TestEveryAnswerCanBeRead(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		url := serve(t, db)
 		taken := 0
 		for _, levels := range []int{dibs.MaxDepth, dibs.MaxDepth + 1, 9998} {
@@ -41,7 +42,7 @@ func TestEveryAnswerCanBeRead(t *testing.T) {
 }
 
 func TestNoFieldOfAnObjectInsideIsTakenTwice(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		url := serve(t, db)
 		token := strings.Repeat("0", 31) + "1"
 		for ask, twice := range map[string]string{

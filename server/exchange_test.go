@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/golden"
 )
 
@@ -19,7 +19,7 @@ func TestExchangesAreAsTheyWere(t *testing.T) {
 	t.Parallel()
 	for name, steps := range exchanges {
 		t.Run(name, func(t *testing.T) {
-			onDatabases(t, func(t *testing.T, db dibs.Database) {
+			onDatabases(t, func(t *testing.T, db admin.Database) {
 				golden.Match(t, name+".http", transcript(t, serve(t, db), steps))
 			})
 		})

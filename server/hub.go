@@ -13,6 +13,7 @@ import (
 	"unique"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 const (
@@ -42,7 +43,7 @@ const (
 // served. A waiting client costs the database nothing, and neither does a new one that joins
 // others that wait: the hub claims for them only if there may be jobs.
 type hub struct {
-	db      dibs.Database
+	db      admin.Database
 	log     *slog.Logger
 	closing context.Context
 	run     func(func())                                              // starts a goroutine that Close waits for

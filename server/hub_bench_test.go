@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // noJobs is a database whose due jobs are of many kinds that no client wants.
 type noJobs struct {
-	dibs.Database
+	admin.Database
 	kinds []string
 }
 

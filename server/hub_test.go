@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // watched counts the calls to a database, and lets tests step between.
 type watched struct {
-	dibs.Database
+	admin.Database
 	claims, looks, searches, sweeps atomic.Int64
 	claim                           func(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) // called instead of the database's Claim, unless nil
 }
@@ -104,7 +105,7 @@ func until(t testing.TB, what string, so func() bool) {
 	}
 }
 
-func enqueue(t testing.TB, db dibs.Database, jobs ...dibs.NewJob) []int64 {
+func enqueue(t testing.TB, db admin.Database, jobs ...dibs.NewJob) []int64 {
 	t.Helper()
 	got, err := db.Enqueue(t.Context(), jobs)
 	if err != nil {
@@ -129,7 +130,7 @@ func closing(t *testing.T, s *server.Server) *server.Server {
 func TestAThousandWaitingClientsCostNoStatementEach(t *testing.T) {
 	needs.Long(t)
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		const clients = 1000
 		w := &watched{Database: db}
 		s := closing(t, server.New(w, server.Options{}))
@@ -163,7 +164,7 @@ func TestAThousandWaitingClientsCostNoStatementEach(t *testing.T) {
 
 func TestClientsAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		w := &watched{Database: db}
 		s := closing(t, server.New(w, server.Options{}))
 		var answers []<-chan *httptest.ResponseRecorder
@@ -191,7 +192,7 @@ func TestClientsAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 }
 
 func TestAWaitEndsWithoutJobs(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		url := serve(t, db)
 		status, _, body := call(t, "POST", url+"/v1/claim", `{"worker":"w","wait":"10ms"}`)
 		if len(jobsOf(t, status, body)) != 0 || !bytes.Contains(body, []byte("[]")) {
@@ -203,7 +204,7 @@ func TestAWaitEndsWithoutJobs(t *testing.T) {
 // A job that another process enqueues, or that becomes due, comes without a wakeup of this store.
 func TestAJobThatBecomesDueIsFound(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		s := closing(t, server.New(db, server.Options{}))
 		enqueue(t, db, dibs.NewJob{Kind: "k", Delay: 300 * time.Millisecond})
 		r := await(t, claimAs(t, s, `{"worker":"w","wait":60}`), "the job")
@@ -214,7 +215,7 @@ func TestAJobThatBecomesDueIsFound(t *testing.T) {
 }
 
 // releasedUncounted waits until a job is given back, as if it had not been claimed.
-func releasedUncounted(t *testing.T, db dibs.Database, id int64) {
+func releasedUncounted(t *testing.T, db admin.Database, id int64) {
 	t.Helper()
 	var j *dibs.RawJob
 	until(t, "the job waits again", func() (waits bool) {
@@ -231,7 +232,7 @@ func releasedUncounted(t *testing.T, db dibs.Database, id int64) {
 
 func TestJobsOfAClientThatGoesDuringItsClaimAreReleased(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		taken, goOn := make(chan struct{}), make(chan struct{})
 		w := &watched{Database: db}
 		w.claim = func(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
@@ -255,7 +256,7 @@ func TestJobsOfAClientThatGoesDuringItsClaimAreReleased(t *testing.T) {
 }
 
 func TestJobsOfAClientThatCannotBeWrittenToAreReleased(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		s := closing(t, server.New(db, server.Options{}))
 		id := enqueue(t, db, dibs.NewJob{Kind: "k", MaxAttempts: 1})[0]
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/claim", strings.NewReader(`{"worker":"w","lease":"1h"}`))
@@ -273,7 +274,7 @@ func (deaf) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 // The other clients are served whatever becomes of the first.
 func TestAClientThatGoesDoesNotHoldUpTheNext(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		s := closing(t, server.New(db, server.Options{}))
 		ctx, leave := context.WithCancel(t.Context())
 		first := claimIn(ctx, s, `{"worker":"w1","wait":60}`)
@@ -292,7 +293,7 @@ func TestAClientThatGoesDoesNotHoldUpTheNext(t *testing.T) {
 
 func TestCloseAnswersWaitingClientsAtOnce(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		s := server.New(db, server.Options{})
 		id := enqueue(t, db, dibs.NewJob{Kind: "k", Queue: "other"})[0]
 		claimed := claimAs(t, s, `{"worker":"w","wait":60}`)
@@ -325,7 +326,7 @@ func TestCloseAnswersWaitingClientsAtOnce(t *testing.T) {
 // While the database is unreachable, a client that waits goes on waiting, and a new client gets an error.
 func TestWaitsOutlastADatabaseThatIsAway(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		var away atomic.Bool
 		w := &watched{Database: db}
 		w.claim = func(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
@@ -355,7 +356,7 @@ func TestWaitsOutlastADatabaseThatIsAway(t *testing.T) {
 // schedules.
 func TestTheServerSweepsWhileNobodyWaits(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		w := &watched{Database: db}
 		s := closing(t, server.New(w, server.Options{}))
 		id := enqueue(t, db, dibs.NewJob{Kind: "k"})[0]
@@ -372,13 +373,13 @@ func TestTheServerSweepsWhileNobodyWaits(t *testing.T) {
 
 // A schedule that was made over HTTP ticks, though nobody has claimed yet.
 func TestTheServerTicksFromItsStart(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		if _, err := db.SetSchedule(t.Context(), dibs.Schedule{Name: "tidy", Spec: "every 1s", Queue: "chores", Kind: "tidy"}); err != nil {
 			t.Fatal(err)
 		}
 		closing(t, server.New(db, server.Options{}))
 		until(t, "the schedule has made a job", func() bool {
-			page, err := db.List(t.Context(), dibs.Filter{Queue: "chores"})
+			page, err := db.List(t.Context(), admin.Filter{Queue: "chores"})
 			return err == nil && len(page.Jobs) > 0
 		})
 	})
@@ -387,7 +388,7 @@ func TestTheServerTicksFromItsStart(t *testing.T) {
 // Large jobs make small answers: after the first load, of 32 jobs, an answer takes more up to 4 MiB.
 func TestAnAnswerHoldsFewLargeJobs(t *testing.T) {
 	needs.Long(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		s := closing(t, server.New(db, server.Options{}))
 		for kib, want := range map[int]int{256: 32, 64: 64} {
 			queue := fmt.Sprint("of", kib)
@@ -402,7 +403,7 @@ func TestAnAnswerHoldsFewLargeJobs(t *testing.T) {
 			}
 			list := httptest.NewRecorder()
 			s.ServeHTTP(list, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/jobs?limit=1000&queue="+queue, nil))
-			var page dibs.Page
+			var page admin.Page
 			if err := json.Unmarshal(list.Body.Bytes(), &page); err != nil || len(page.Jobs) != want || page.Next == "" {
 				t.Errorf("a page of %d jobs of %d KiB each, want %d, %q, %v", len(page.Jobs), kib, want, page.Next, err)
 			}

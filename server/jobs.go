@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/internal/words"
@@ -162,7 +163,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	f := dibs.Filter{
+	f := admin.Filter{
 		Queue: q["queue"], Kind: q["kind"], Group: q["group"], State: dibs.State(q["state"]), After: q["after"],
 		Worker: q["worker"], Error: q["error"], Payload: q["payload"], UniqueKey: q["unique_key"],
 	}
@@ -194,7 +195,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // page loads a page of jobs. If the jobs are large, it has fewer than asked for.
-func (s *Server) page(r *http.Request, f dibs.Filter) (all dibs.Page, err error) {
+func (s *Server) page(r *http.Request, f admin.Filter) (all admin.Page, err error) {
 	most := cmp.Or(f.Limit, 100)
 	if most < 0 || most > 1000 { // the store refuses this
 		return s.db.List(r.Context(), f)
@@ -205,7 +206,7 @@ func (s *Server) page(r *http.Request, f dibs.Filter) (all dibs.Page, err error)
 	}
 	for {
 		f.Limit = nextLoad(all.Jobs, most)
-		var page dibs.Page
+		var page admin.Page
 		err := load(r, f.Limit, func() error {
 			if page, err = s.db.List(r.Context(), f); err != nil {
 				return err
@@ -214,7 +215,7 @@ func (s *Server) page(r *http.Request, f dibs.Filter) (all dibs.Page, err error)
 			return roomOf(r).set(memory(all.Jobs))
 		})
 		if err != nil {
-			return dibs.Page{}, err
+			return admin.Page{}, err
 		}
 		if f.After = page.Next; f.After == "" || len(page.Jobs) < f.Limit || nextLoad(all.Jobs, most) == 0 {
 			return all, nil
@@ -366,7 +367,7 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	changed, err := s.db.Edit(r.Context(), ids, dibs.Edit{Priority: body.Priority, RunAt: body.RunAt})
+	changed, err := s.db.Edit(r.Context(), ids, admin.Edit{Priority: body.Priority, RunAt: body.RunAt})
 	if err != nil {
 		return err
 	}

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // behind is a database with a schedule whose tick should have had its job, and one whose has not come.
-type behind struct{ dibs.Database }
+type behind struct{ admin.Database }
 
 func (behind) Schedules(context.Context, ...string) ([]dibs.Schedule, error) {
 	return []dibs.Schedule{

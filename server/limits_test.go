@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -139,7 +140,7 @@ func TestWaitingAndFlowingCallsLive(t *testing.T) {
 	needs.Long(t)
 	t.Parallel()
 	db := onSQLite(t)
-	for name, lives := range map[string]func(t *testing.T, db dibs.Database, url string, limit time.Duration) error{"claim": claimLives, "wait": waitLives, "stream": streamLives} {
+	for name, lives := range map[string]func(t *testing.T, db admin.Database, url string, limit time.Duration) error{"claim": claimLives, "wait": waitLives, "stream": streamLives} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var err error
@@ -155,7 +156,7 @@ func TestWaitingAndFlowingCallsLive(t *testing.T) {
 	}
 }
 
-func claimLives(t *testing.T, _ dibs.Database, url string, limit time.Duration) error {
+func claimLives(t *testing.T, _ admin.Database, url string, limit time.Duration) error {
 	status, _, body := call(t, "POST", url+"/v1/claim", fmt.Sprintf(`{"queue":"none","worker":"w","wait":%g}`, 2.2*limit.Seconds()))
 	if status != 200 || string(body) != "{\"jobs\":[]}\n" {
 		return fmt.Errorf("%d %s", status, body)
@@ -163,7 +164,7 @@ func claimLives(t *testing.T, _ dibs.Database, url string, limit time.Duration) 
 	return nil
 }
 
-func waitLives(t *testing.T, db dibs.Database, url string, limit time.Duration) error {
+func waitLives(t *testing.T, db admin.Database, url string, limit time.Duration) error {
 	id := enqueue(t, db, dibs.NewJob{Queue: "idle", Kind: "k"})[0]
 	status, _, body := call(t, "GET", fmt.Sprintf("%s/v1/jobs/%d/wait?timeout=%g", url, id, 2.2*limit.Seconds()), "")
 	if status != 200 || !bytes.Contains(body, []byte(`"state":"waiting"`)) {
@@ -172,7 +173,7 @@ func waitLives(t *testing.T, db dibs.Database, url string, limit time.Duration) 
 	return nil
 }
 
-func streamLives(t *testing.T, _ dibs.Database, url string, limit time.Duration) error {
+func streamLives(t *testing.T, _ admin.Database, url string, limit time.Duration) error {
 	in, out := io.Pipe()
 	r, err := http.NewRequestWithContext(t.Context(), "POST", url+"/v1/jobs/stream", in)
 	if err != nil {
@@ -202,11 +203,11 @@ func streamLives(t *testing.T, _ dibs.Database, url string, limit time.Duration)
 
 // blocked is a database whose Stats wait, and whose Workers panic.
 type blocked struct {
-	dibs.Database
+	admin.Database
 	gate chan struct{}
 }
 
-func (b *blocked) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+func (b *blocked) Stats(ctx context.Context) ([]admin.QueueStats, error) {
 	select {
 	case <-b.gate:
 	case <-ctx.Done():

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -23,7 +24,7 @@ import (
 type hostile struct {
 	testing.TB
 	ctx    context.Context
-	db     dibs.Database
+	db     admin.Database
 	web    *http.Client
 	url    string
 	token  string

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 // onDatabases runs a test on a fresh database of each sort.
-func onDatabases(t *testing.T, f func(t *testing.T, db dibs.Database)) {
+func onDatabases(t *testing.T, f func(t *testing.T, db admin.Database)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -39,7 +39,7 @@ func onDatabases(t *testing.T, f func(t *testing.T, db dibs.Database)) {
 }
 
 // database opens a store. When the test ends, the store is checked and closed.
-func database(t testing.TB, url open.URL) dibs.Database {
+func database(t testing.TB, url open.URL) admin.Database {
 	t.Helper()
 	db, err := open.Database(t.Context(), url, open.Options{})
 	if err != nil {
@@ -58,7 +58,7 @@ func database(t testing.TB, url open.URL) dibs.Database {
 }
 
 // serve serves a database until the test ends, and returns the address.
-func serve(t testing.TB, db dibs.Database) (url string) {
+func serve(t testing.TB, db admin.Database) (url string) {
 	t.Helper()
 	s := server.New(db, server.Options{})
 	h := httptest.NewServer(s)

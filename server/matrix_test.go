@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -80,14 +81,14 @@ var scopes = []server.Scope{server.ScopeEnqueue, server.ScopeWork, server.ScopeR
 // guarded is a server with tokens.
 type guarded struct {
 	t      *testing.T
-	db     dibs.Database
+	db     admin.Database
 	server *server.Server
 	url    string
 	list   *strings.Builder // the tokens' lines
 	tokens *server.Tokens
 }
 
-func startGuarded(t *testing.T, db dibs.Database) *guarded {
+func startGuarded(t *testing.T, db admin.Database) *guarded {
 	g := &guarded{t: t, db: db, list: &strings.Builder{}}
 	g.token("unused", "read:nothing")
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "dibs_up 1\n") })
@@ -190,7 +191,7 @@ func (g *guarded) picture(queue string) string {
 	ctx := g.t.Context()
 	var all []any
 	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead, dibs.Cancelled} {
-		page, err := g.db.List(ctx, dibs.Filter{Queue: queue, State: state})
+		page, err := g.db.List(ctx, admin.Filter{Queue: queue, State: state})
 		if err != nil {
 			g.t.Fatal(err)
 		}
@@ -221,7 +222,7 @@ func (g *guarded) picture(queue string) string {
 // about another's queue is the same as about one that does not exist.
 func TestEachTokenMayDoWhatItsScopesSay(t *testing.T) {
 	needs.Long(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		g := startGuarded(t, db)
 		all := map[server.Scope]string{}
 		for _, scope := range scopes {

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // meanwhile is a database in which somebody else acts between what a request looks at and what it does.
 type meanwhile struct {
-	dibs.Database
+	admin.Database
 	act func() // what somebody else does next; nil: nothing
 }
 
@@ -80,7 +81,7 @@ func (m *meanwhile) ChangeGroup(ctx context.Context, queue, group string, f func
 // A caller who may use one queue does not reach a schedule of another queue, even if it takes
 // the name of one of the caller's schedules at the worst moment.
 func TestAScheduleThatTakesAnothersPlaceIsNotReached(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		m := &meanwhile{Database: db}
 		tokens, secrets, _ := someTokens(t, map[string]string{"limited": "admin:mine"})
 		h := httptest.NewServer(closing(t, server.New(m, server.Options{Tokens: tokens})))
@@ -126,7 +127,7 @@ func TestAScheduleThatTakesAnothersPlaceIsNotReached(t *testing.T) {
 				t.Errorf("%s has changed it: %+v, %v", call.name, list, err)
 			}
 		}
-		if page, err := db.List(t.Context(), dibs.Filter{}); err != nil || len(page.Jobs) > 0 {
+		if page, err := db.List(t.Context(), admin.Filter{}); err != nil || len(page.Jobs) > 0 {
 			t.Errorf("there are jobs: %+v, %v", page.Jobs, err)
 		}
 	})
@@ -134,7 +135,7 @@ func TestAScheduleThatTakesAnothersPlaceIsNotReached(t *testing.T) {
 
 // Changes of different parts of a setting are all kept, in whatever order the requests come.
 func TestPartsOfSettingsThatAreChangedAtOnceAreKept(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		m := &meanwhile{Database: db}
 		root := serve(t, m)
 		b := newBrowser(t, root)
@@ -187,7 +188,7 @@ func TestPartsOfSettingsThatAreChangedAtOnceAreKept(t *testing.T) {
 
 // A confirmed change starts from the value that the page showed: a value that another has set since is not overwritten.
 func TestAConfirmedSettingThatAnotherHasChangedIsRefused(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		m := &meanwhile{Database: db}
 		b := newBrowser(t, serve(t, m))
 		for path, set := range map[string]func(n int) error{
@@ -237,7 +238,7 @@ func TestAConfirmedSettingThatAnotherHasChangedIsRefused(t *testing.T) {
 
 // A change that would be ignored is refused, with the name of its field.
 func TestASettingThatWouldBeIgnoredIsRefused(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		if _, err := db.ChangeQueue(t.Context(), "mail", dibs.QueueChange{Strict: new(true)}.Apply); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -22,7 +23,7 @@ import (
 
 func TestMetricsOfTheServersCalls(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		r := prometheus.NewRegistry()
 		seen, err := metrics.Observe(r, db)
 		if err != nil {
@@ -62,7 +63,7 @@ func TestAServerWithoutMetricsHasNoSuchPage(t *testing.T) {
 
 // sweepless is a database that cannot do what is due by the clock.
 type sweepless struct {
-	dibs.Database
+	admin.Database
 	broken atomic.Bool
 }
 
@@ -90,7 +91,7 @@ func becomes(t *testing.T, url string, status int, words string) {
 // A server sweeps from its start, whether or not anybody has claimed.
 func TestAServerThatCannotSweepIsNotReady(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		s := &sweepless{Database: db}
 		api, url := start(t, s, server.Options{})
 		becomes(t, url, http.StatusOK, "ok")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -116,7 +117,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	for name, of := range map[string]any{
 		"NewJob": wire.NewJob{}, "Enqueued": dibs.Enqueued{}, "StreamedJob": streamed{}, "ClaimRequest": claimRequest{},
 		"Job": dibs.RawJob{}, "AttemptError": dibs.AttemptError{}, "Progress": dibs.Progress{}, "Lease": leaseToExtend{},
-		"ExtendedLease": extendedLease{}, "Outcome": outcomeToFinish{}, "FinishedJob": finishedJob{}, "Page": dibs.Page{},
+		"ExtendedLease": extendedLease{}, "Outcome": outcomeToFinish{}, "FinishedJob": finishedJob{}, "Page": admin.Page{},
 		"Rate": wire.Rate{}, "RateChange": wire.Rate{}, "Backoff": wire.Backoff{}, "BackoffChange": wire.Backoff{},
 		"Queue": wire.Queue{}, "QueueChange": wire.Settings{}, "Group": wire.Group{}, "Stats": wire.Stats{}, "Worker": dibs.WorkerInfo{},
 		"Schedule": wire.Schedule{}, "ScheduleChange": scheduleBody{}, "Problem": Problem{}, "IDs": idsRequest{}, "ChangedIDs": idsAnswer{},
@@ -174,7 +175,7 @@ func TestSchemasRequireWhatIsAlwaysThere(t *testing.T) {
 		"Enqueued": dibs.Enqueued{}, "StreamedJob": struct {
 			Line int `json:"line"`
 		}{}, "Job": dibs.RawJob{}, "AttemptError": dibs.AttemptError{}, "ExtendedLease": extendedLease{}, "FinishedJob": finishedJob{},
-		"Page": dibs.Page{}, "Rate": wire.Rate{}, "Backoff": wire.Backoff{}, "Queue": wire.Queue{}, "Group": wire.Group{}, "Stats": wire.Stats{},
+		"Page": admin.Page{}, "Rate": wire.Rate{}, "Backoff": wire.Backoff{}, "Queue": wire.Queue{}, "Group": wire.Group{}, "Stats": wire.Stats{},
 		"Worker": dibs.WorkerInfo{}, "Problem": Problem{}, "Schedule": wire.Schedule{},
 	} {
 		var want []string

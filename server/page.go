@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/page"
 )
 
 // showPages adds the pages for people to the routes.
 func (s *Server) showPages() {
 	o := page.Options{DB: s.db, Log: s.Log, Note: s.note, Closing: s.closing, Go: s.work.Go}
-	o.Jobs = func(r *http.Request, f dibs.Filter) (dibs.Page, error) {
+	o.Jobs = func(r *http.Request, f admin.Filter) (admin.Page, error) {
 		all, err := s.page(r, f)
 		return all, shownProblem(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -37,7 +38,7 @@ func send(t testing.TB, token, method, url, body string) int {
 // Each change that somebody makes, by the pages or by the API, is noted once, with who made it. Calls of workers
 // and enqueuers are not noted, nor are refused changes.
 func TestChangesAreNoted(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		tokens, secrets, _ := someTokens(t, map[string]string{"boss": "admin", "robot": "admin", "reader": "read", "mailer": "admin:mail"})
 		var log bytes.Buffer
 		s := closing(t, server.New(db, server.Options{Tokens: tokens, Log: slog.New(slog.NewTextHandler(&log, nil))}))
@@ -108,9 +109,9 @@ func TestChangesAreNoted(t *testing.T) {
 }
 
 // unnoting is a database in which no change can be noted.
-type unnoting struct{ dibs.Database }
+type unnoting struct{ admin.Database }
 
-func (unnoting) NoteChange(context.Context, dibs.Change) error {
+func (unnoting) NoteChange(context.Context, admin.Change) error {
 	return errors.New("the table is gone")
 }
 
@@ -141,7 +142,7 @@ func TestHostileNotesAreShownAsText(t *testing.T) {
 	t.Parallel()
 	db := onSQLite(t)
 	evil := "</td><script>alert(1)</script>\u202e\x1b[31m\n{{.}}"
-	if err := db.NoteChange(t.Context(), dibs.Change{Who: evil, Did: evil, What: evil + strings.Repeat("w", 900), N: -1}); err != nil {
+	if err := db.NoteChange(t.Context(), admin.Change{Who: evil, Did: evil, What: evil + strings.Repeat("w", 900), N: -1}); err != nil {
 		t.Fatal(err)
 	}
 	page := newBrowser(t, serve(t, db)).sees("/changes", "&lt;script&gt;alert(1)", `\u202e`)

@@ -20,12 +20,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // die enqueues n jobs of a kind and has them die of an error, in which %d stands for their numbers.
-func die(t testing.TB, db dibs.Database, queue, kind, text string, n int) (ids []int64) {
+func die(t testing.TB, db admin.Database, queue, kind, text string, n int) (ids []int64) {
 	t.Helper()
 	jobs := make([]dibs.NewJob, n)
 	for i := range jobs {
@@ -93,7 +94,7 @@ func confirmed(queue, kind, fingerprint string, other ...string) []string {
 	return fields
 }
 
-func statesOf(t testing.TB, db dibs.Database, ids []int64) map[dibs.State]int {
+func statesOf(t testing.TB, db admin.Database, ids []int64) map[dibs.State]int {
 	t.Helper()
 	states := map[dibs.State]int{}
 	for _, id := range ids {
@@ -111,7 +112,7 @@ func statesOf(t testing.TB, db dibs.Database, ids []int64) map[dibs.State]int {
 }
 
 func TestFailuresAreGroupedAndPutBackOrDeleted(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		refused := die(t, db, "mail", "welcome", "dial tcp 10.0.0.%d:25: connection refused", 7)
 		other := die(t, db, "mail", "letter", "dial tcp 10.0.0.%d:25: connection refused", 3)
 		lookup := die(t, db, "mail", "welcome", "451 lookup failed\nfor customer %d", 2)
@@ -172,7 +173,7 @@ func TestFailuresAreGroupedAndPutBackOrDeleted(t *testing.T) {
 
 // A large group is changed request by request. Without a script, a button asks for the next.
 func TestManyFailuresArePutBackInSteps(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		ids := die(t, db, "mail", "k", "boom %d", 4500)
 		rest := die(t, db, "mail", "k", "bang %d", 500)
 		b := newBrowser(t, serve(t, db))
@@ -211,7 +212,7 @@ func TestAllFailuresOfAGroupAreChanged(t *testing.T) {
 	other := die(t, db, "web", "k", "older %d", 2)
 	die(t, db, "mail", "k", "boom %d", more)
 	rare := die(t, db, "mail", "k", "rare", 1)
-	die(t, db, "mail", "k", "boom %d", dibs.MaxFailures) // the jobs die at the same time
+	die(t, db, "mail", "k", "boom %d", admin.MaxFailures) // the jobs die at the same time
 	b := newBrowser(t, serve(t, db))
 	b.sees("/failures", "older …", "The last 10\u202f000 of 10\u202f201 dead jobs of", "10\u202f000+")
 	if status, page := b.send("/failures/requeue", group("mail", "k", "rare")...); status != http.StatusOK || !strings.Contains(page, "rare") {
@@ -264,7 +265,7 @@ func TestJobsThatAreNoLongerDeadAreLeftAlone(t *testing.T) {
 
 // elsewhere is a database in which others do something once failures have been read, before they are deleted.
 type elsewhere struct {
-	dibs.Database
+	admin.Database
 	once sync.Once
 	read func()
 }
@@ -363,7 +364,7 @@ func TestOtherSitesCannotChangeFailures(t *testing.T) {
 }
 
 func TestHostileErrorsAreShownAsText(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		evil := `"'><script>alert(1)</script><img src=x onerror=alert(1)>{{.}}</pre></title>`
 		die(t, db, evil, evil, evil+"\u202e\u2066\u200f\u001b[31m\u0007", 1)
 		b := newBrowser(t, serve(t, db))

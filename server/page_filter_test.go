@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -30,7 +31,7 @@ func rows(page string) []string {
 
 // Every filter of a queue's page works by the address alone, and the tabs and pages keep it.
 func TestJobsAreFilteredByTheAddress(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		text := func(n int) string { return fmt.Sprintf("text-%d &+%%", n) }
 		var ids []int64
 		for i := range 4 {
@@ -123,11 +124,11 @@ func TestALongSearchGoesOnAtTheNextPage(t *testing.T) {
 
 // heavy counts the bytes of payloads that lists load.
 type heavy struct {
-	dibs.Database
+	admin.Database
 	most atomic.Int64
 }
 
-func (h *heavy) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+func (h *heavy) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	p, err := h.Database.List(ctx, f)
 	size := int64(0)
 	for _, j := range p.Jobs {

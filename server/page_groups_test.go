@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/server"
 )
 
-func groupIn(t testing.TB, db dibs.Database, queue, name string) dibs.Group {
+func groupIn(t testing.TB, db admin.Database, queue, name string) dibs.Group {
 	t.Helper()
 	list, err := db.Groups(t.Context(), queue)
 	if err != nil {
@@ -29,7 +30,7 @@ func groupIn(t testing.TB, db dibs.Database, queue, name string) dibs.Group {
 }
 
 func TestSettingsOfGroupsAreShownAndChanged(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		evil := `<script>alert(1)</script>&"'`
 		two := 2
 		if err := db.ChangeGroup(t.Context(), "invoices", evil, dibs.GroupChange{Limit: &two}.Apply); err != nil {
@@ -68,7 +69,7 @@ func TestSettingsOfGroupsAreShownAndChanged(t *testing.T) {
 
 // A queue without jobs has a button that deletes it, which asks first; one with jobs has none, and stays.
 func TestAnEmptyQueueCanBeDeletedOnItsPage(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		const button = "Delete the queue…"
 		if _, err := db.ChangeQueue(t.Context(), "a/b", dibs.QueueChange{}.Apply); err != nil {
 			t.Fatal(err)
@@ -94,13 +95,13 @@ func TestAnEmptyQueueCanBeDeletedOnItsPage(t *testing.T) {
 }
 
 func TestGroupsWithBlockedJobsAreShown(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		const evil = `<b>"&'`
 		var jobs []dibs.NewJob
 		for range 3 {
 			jobs = append(jobs, dibs.NewJob{Queue: "q", Kind: "k", Group: evil}, dibs.NewJob{Queue: "q", Kind: "k", Group: "b"})
 		}
-		for i := range dibs.MaxBacklogs {
+		for i := range admin.MaxBacklogs {
 			name := fmt.Sprintf("c%03d", i)
 			jobs = append(jobs, dibs.NewJob{Queue: "q", Kind: "k", Group: name}, dibs.NewJob{Queue: "q", Kind: "k", Group: name})
 		}
@@ -108,7 +109,7 @@ func TestGroupsWithBlockedJobsAreShown(t *testing.T) {
 		if err := db.ChangeGroup(t.Context(), "q", "b", dibs.GroupChange{Limit: new(2)}.Apply); err != nil {
 			t.Fatal(err)
 		}
-		for left := dibs.MaxBacklogs + 3; left > 0; {
+		for left := admin.MaxBacklogs + 3; left > 0; {
 			jobs, err := db.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: left, Lease: time.Hour})
 			if left -= len(jobs); err != nil {
 				t.Fatal(err)

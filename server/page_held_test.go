@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/metrics"
@@ -92,9 +93,9 @@ func TestThePageNamesTheWorkerOfJobsThatHang(t *testing.T) {
 }
 
 // longAgo is a database whose running jobs were claimed three minutes ago.
-type longAgo struct{ dibs.Database }
+type longAgo struct{ admin.Database }
 
-func (l longAgo) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+func (l longAgo) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	page, err := l.Database.List(ctx, f)
 	for _, j := range page.Jobs {
 		j.ClaimedAt = j.ClaimedAt.Add(-3 * time.Minute)

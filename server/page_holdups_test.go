@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // The page of a job that does not start says why, and which jobs hold the places that it waits for.
 func TestAJobSaysWhoBlocksIt(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		yes, one := true, 1
 		for name, c := range map[string]dibs.QueueChange{"strict": {Strict: &yes}, "..": {Concurrency: &one}, "paused": {Paused: &yes}} {
 			if _, err := db.ChangeQueue(t.Context(), name, c.Apply); err != nil {

@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // alike enqueues n jobs like one.
-func alike(t testing.TB, db dibs.Database, n int, like dibs.NewJob) (ids []int64) {
+func alike(t testing.TB, db admin.Database, n int, like dibs.NewJob) (ids []int64) {
 	t.Helper()
 	jobs := make([]dibs.NewJob, n)
 	for i := range jobs {
@@ -29,7 +30,7 @@ func all(states map[dibs.State]int, state dibs.State, n int) bool {
 }
 
 func TestTickedJobsAreChanged(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		waiting := alike(t, db, 4, dibs.NewJob{Queue: "mail", Kind: "welcome"})
 		other := alike(t, db, 1, dibs.NewJob{Queue: "web", Kind: "k"})
 		dead := die(t, db, "bad", "k", "boom %d", 4)
@@ -87,7 +88,7 @@ func TestTickedJobsAreChanged(t *testing.T) {
 }
 
 func TestFormsForManyJobsThatCannotBe(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		waiting := alike(t, db, 4, dibs.NewJob{Queue: "mail", Kind: "welcome"})
 		other := alike(t, db, 1, dibs.NewJob{Queue: "web", Kind: "k"})
 		b := newBrowser(t, serve(t, db))
@@ -120,7 +121,7 @@ func TestFormsForManyJobsThatCannotBe(t *testing.T) {
 }
 
 func TestAllJobsOfAListAreChangedInSteps(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		ours := alike(t, db, 4500, dibs.NewJob{Queue: "mail", Kind: "ours"})
 		others := alike(t, db, 30, dibs.NewJob{Queue: "mail", Kind: "others"})
 		later := alike(t, db, 20, dibs.NewJob{Queue: "mail", Kind: "later", Delay: time.Hour})
@@ -132,7 +133,7 @@ func TestAllJobsOfAListAreChangedInSteps(t *testing.T) {
 			t.Errorf("%d %s", status, ask)
 		}
 		b.changesAll("/queues/mail/jobs/start", "20 jobs are due now.", ask)
-		if page, err := db.List(t.Context(), dibs.Filter{State: dibs.Waiting, Scheduled: true}); err != nil || len(page.Jobs) != 0 {
+		if page, err := db.List(t.Context(), admin.Filter{State: dibs.Waiting, Scheduled: true}); err != nil || len(page.Jobs) != 0 {
 			t.Errorf("still scheduled: %v %v", page, err)
 		}
 
@@ -168,7 +169,7 @@ func TestAllJobsOfAListAreChangedInSteps(t *testing.T) {
 
 // A token for some queues changes no jobs of others, whatever its form says.
 func TestManyJobsAreChangedOnlyInQueuesOfTheToken(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		mail, web := alike(t, db, 2, dibs.NewJob{Queue: "mail", Kind: "k"}), alike(t, db, 2, dibs.NewJob{Queue: "web", Kind: "k"})
 		tokens, secrets, _ := someTokens(t, map[string]string{"reader": "read", "mailer": "admin:mail"})
 		_, url := start(t, db, server.Options{Tokens: tokens})

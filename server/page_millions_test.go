@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/server"
@@ -63,7 +64,7 @@ func BenchmarkPagesOfMillions(b *testing.B) {
 // millions is a database with many jobs.
 type millions struct {
 	*testing.B
-	dibs.Database
+	admin.Database
 	waiting, dead, completed, blocked int64
 }
 

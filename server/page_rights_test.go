@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -194,7 +195,7 @@ func TestOtherSitesCannotUseThePages(t *testing.T) {
 
 // Whatever stands in a job, a page shows it as text.
 func TestHostileTextIsShownAsText(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		evil := `"'><script>alert(1)</script><img src=x onerror=alert(1)>{{.}}` + "</pre></title>"
 		unseen := "\u202e\u2066\u200f\u001b[31m\u0007"
 		payload, err := json.Marshal(evil + unseen)

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // lookedAt is a database whose reads for lookers wait at a gate, whatever becomes of those who ask.
 type lookedAt struct {
-	dibs.Database
+	admin.Database
 	gate      chan struct{}
 	now, most atomic.Int64
 }
@@ -36,12 +37,12 @@ func (l *lookedAt) Groups(ctx context.Context, queue string) ([]dibs.Group, erro
 	return l.Database.Groups(ctx, queue)
 }
 
-func (l *lookedAt) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
+func (l *lookedAt) Backlogs(ctx context.Context, queue, after string) ([]admin.Backlog, error) {
 	l.wait()
 	return l.Database.Backlogs(ctx, queue, after)
 }
 
-func (l *lookedAt) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+func (l *lookedAt) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	l.wait()
 	return l.Database.List(ctx, f)
 }
@@ -91,12 +92,12 @@ func TestLookersReadAFewAtATime(t *testing.T) {
 
 // recounted is a database whose statistics wait at a gate, once they have been read.
 type recounted struct {
-	dibs.Database
+	admin.Database
 	gate  chan struct{}
 	calls atomic.Int64
 }
 
-func (c *recounted) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+func (c *recounted) Stats(ctx context.Context) ([]admin.QueueStats, error) {
 	all, err := c.Database.Stats(ctx)
 	c.calls.Add(1)
 	<-c.gate

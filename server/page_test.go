@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -100,7 +101,7 @@ func (b *browser) changes(path, done string, pairs ...string) {
 }
 
 func TestPagesShowAndChangeWhatThereIs(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		ids := enqueue(t, db,
 			dibs.NewJob{Queue: "mail", Kind: "welcome", Payload: map[string]int{"to": 7}},
 			dibs.NewJob{Queue: "mail", Kind: "letter", Group: "g/1", Delay: time.Hour, UniqueKey: "once"})
@@ -161,7 +162,7 @@ func TestPagesShowAndChangeWhatThereIs(t *testing.T) {
 
 // The page of a job tells how each attempt went, and a job that was stopped does not look like one that failed.
 func TestAJobTellsItsLife(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		enqueue(t, db, dibs.NewJob{Queue: "mail", Kind: "k"})
 		b := newBrowser(t, serve(t, db))
 		claimed, err := db.Claim(t.Context(), dibs.ClaimRequest{Queue: "mail", Worker: "w/1", N: 1, Lease: time.Hour})
@@ -188,7 +189,7 @@ func TestAJobTellsItsLife(t *testing.T) {
 	})
 }
 
-func settingsOf(t testing.TB, db dibs.Database, name string) dibs.Queue {
+func settingsOf(t testing.TB, db admin.Database, name string) dibs.Queue {
 	t.Helper()
 	queues, err := db.Queues(t.Context())
 	if err != nil {
@@ -283,11 +284,11 @@ func TestManyWhoLookCostOneStatementASecond(t *testing.T) {
 
 // counting counts how often the queues are counted.
 type counting struct {
-	dibs.Database
+	admin.Database
 	stats atomic.Int64
 }
 
-func (c *counting) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+func (c *counting) Stats(ctx context.Context) ([]admin.QueueStats, error) {
 	c.stats.Add(1)
 	return c.Database.Stats(ctx)
 }

@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // Where there are as many queues as the server allows, a request makes no other, on any way; it may use those that there are.
 func TestRequestsMakeNoQueuesBeyondTheLimit(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		h := httptest.NewServer(closing(t, server.New(db, server.Options{Limits: server.Limits{Queues: 3}})))
 		defer h.Close()
 		post := func(method, path, body string, want int, text string) {
@@ -57,7 +58,7 @@ func TestRequestsMakeNoQueuesBeyondTheLimit(t *testing.T) {
 
 // Lists of many queues come in pages, and statistics of one queue alone.
 func TestQueuesAndStatisticsComeInPages(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		want := []string{"a", "b/c", "d", "e", "ä"}
 		for _, name := range want {
 			if _, err := db.ChangeQueue(t.Context(), name, dibs.QueueChange{}.Apply); err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -227,7 +228,7 @@ type statsAnswer struct {
 
 // stats shows the statistics of the queues, in pages. Calls at the same time share one count.
 func (s *Server) stats(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.counts.ask(func() ([]dibs.QueueStats, error) {
+	all, err := s.counts.ask(func() ([]admin.QueueStats, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Limits.AnswerTime)
 		defer cancel()
 		return s.db.Stats(ctx)
@@ -235,7 +236,7 @@ func (s *Server) stats(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name := func(q dibs.QueueStats) string { return q.Queue }
+	name := func(q admin.QueueStats) string { return q.Queue }
 	part, next, err := queuesOnPage(r, visible(s, r, all, name), name)
 	if err != nil {
 		return err

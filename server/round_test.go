@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -17,7 +18,7 @@ import (
 func TestClientsOfManyKindsCostNoStatementEach(t *testing.T) {
 	needs.Long(t)
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		const clients = 200
 		w := &watched{Database: db}
 		s := closing(t, server.New(w, server.Options{}))
@@ -57,7 +58,7 @@ func (h hidden) DueKinds(context.Context, string) ([]string, error) { return []s
 
 func TestAJobBehindAThousandOfOtherKindsIsFound(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		const clients = 3 * server.FewKinds
 		w := &watched{Database: db}
 		s := closing(t, server.New(hidden{w}, server.Options{}))
@@ -81,7 +82,7 @@ func TestAJobBehindAThousandOfOtherKindsIsFound(t *testing.T) {
 // A job behind thousands of other kinds goes to the client that wants it after few calls, however many others wait.
 func TestAJobBehindAThousandTakesFewCalls(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		const clients = 200
 		w := &watched{Database: db}
 		s := closing(t, server.New(hidden{w}, server.Options{}))
@@ -119,7 +120,7 @@ func (u unsure) Due(ctx context.Context, queues, kinds []string) ([]string, erro
 func TestClientsOfKindsThatMayBeDueTakeTurns(t *testing.T) {
 	needs.Long(t)
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		const clients = 100 * server.FewKinds
 		w := &watched{Database: db}
 		s := closing(t, server.New(unsure{hidden{w}}, server.Options{}))

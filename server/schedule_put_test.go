@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // A list of schedules leaves out payloads and metadata: an element of it that is sent back is refused, and loses nothing.
 func TestAListedScheduleSentBackLosesNoPayload(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		_, url := start(t, db, server.Options{})
 		const path = "/v1/schedules/report"
 		put := func(body string, status int, words ...string) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -132,7 +133,7 @@ func (g *guarded) keepOnly(name string) {
 // A stream does not outlive its token.
 func TestAStreamEndsWhenItsTokenIsTakenAway(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		g := startGuarded(t, db)
 		token := g.token("leaver", "enqueue:a,b")
 		s := openStreamAs(t, http.DefaultClient, g.url, token)
@@ -159,7 +160,7 @@ func TestAStreamEndsWhenItsTokenIsTakenAway(t *testing.T) {
 			t.Errorf("without a token: %+v", a)
 		}
 		s.ends()
-		if page, err := db.List(t.Context(), dibs.Filter{}); err != nil || len(page.Jobs) != 2 {
+		if page, err := db.List(t.Context(), admin.Filter{}); err != nil || len(page.Jobs) != 2 {
 			t.Errorf("%d jobs, %v", len(page.Jobs), err)
 		}
 	})
@@ -184,7 +185,7 @@ func TestAStreamEndsWhenItsTokenLosesTheScope(t *testing.T) {
 // A claim that waits gets no jobs once its token has been taken away. What was claimed for it is given back.
 func TestAWaitingClaimDoesNotOutliveItsToken(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		g := startGuarded(t, db)
 		token := g.token("leaver", "work:q", "read:q")
 		seen := enqueue(t, db, dibs.NewJob{Queue: "q", Kind: "late", Payload: "S3CRET"})[0]
@@ -216,7 +217,7 @@ func TestAWaitingClaimDoesNotOutliveItsToken(t *testing.T) {
 
 // offered counts how often each job, by its kind, was given to the store.
 type offered struct {
-	dibs.Database
+	admin.Database
 	mu    sync.Mutex
 	kinds map[string]int
 }
@@ -234,7 +235,7 @@ func (o *offered) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enque
 // in, the store is given each line twice at most.
 func TestAStreamOfLinesThatTheStoreRefuses(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		limit := 10
 		if _, err := db.ChangeQueue(t.Context(), "small", dibs.QueueChange{PayloadLimit: &limit}.Apply); err != nil {
 			t.Fatal(err)
@@ -276,7 +277,7 @@ func TestAStreamOfLinesThatTheStoreRefuses(t *testing.T) {
 
 // Half a character is refused as invalid UTF-8 is, where a name could become another by it. JSON is stored as it is.
 func TestHalfCharactersAreRefusedInNames(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		url := serve(t, db)
 		lease := strings.Repeat("a", 32)
 		for _, test := range []struct{ method, path, body, field string }{
@@ -298,7 +299,7 @@ func TestHalfCharactersAreRefusedInNames(t *testing.T) {
 				t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, status, body)
 			}
 		}
-		if page, err := db.List(t.Context(), dibs.Filter{}); err != nil || len(page.Jobs) != 0 {
+		if page, err := db.List(t.Context(), admin.Filter{}); err != nil || len(page.Jobs) != 0 {
 			t.Errorf("stored: %+v, %v", page.Jobs, err)
 		}
 		for _, body := range []string{`{"queue":"\ud83d\ude00","kind":"\\ud800"}`, `{"kind":"\u00e4\/\ufffd"}`} {
@@ -314,7 +315,7 @@ func TestHalfCharactersAreRefusedInNames(t *testing.T) {
 
 // The server treats half a character in a payload or an error as the Go API does.
 func TestHalfCharactersInPayloadsAndErrors(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		url := serve(t, db)
 		for _, field := range []string{"payload", "metadata"} {
 			const half = `{"a":"\ud800"}`

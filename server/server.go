@@ -21,7 +21,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/page"
 )
 
@@ -50,7 +50,7 @@ type Options struct {
 // Server is an [http.Handler]. Make one with [New].
 type Server struct {
 	Options
-	db  dibs.Database
+	db  admin.Database
 	mux *http.ServeMux
 
 	// closing ends when Close begins: waiting calls are answered at once.
@@ -69,13 +69,13 @@ type Server struct {
 	strangers       gauge    // requests without a token that are being served
 	bodies, answers gauge    // bytes of bodies and answers in memory
 	loads           loads
-	counts          together[[]dibs.QueueStats] // shares one count of the queues
-	made            newQueues                   // counts queues for Limits.Queues
+	counts          together[[]admin.QueueStats] // shares one count of the queues
+	made            newQueues                    // counts queues for Limits.Queues
 }
 
 // New makes a server of a database, which must be open until the server is closed. It can be
 // mounted below a prefix with [http.StripPrefix]. db may be nil if nothing but its /metrics can be reached.
-func New(db dibs.Database, o Options) *Server {
+func New(db admin.Database, o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

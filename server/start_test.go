@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/server"
@@ -16,7 +16,7 @@ import (
 
 // start serves a database with the limits of a server of its own, as dibs serve does, until the test ends. Then
 // nothing may be held any more.
-func start(t testing.TB, db dibs.Database, o server.Options) (*server.Server, string) {
+func start(t testing.TB, db admin.Database, o server.Options) (*server.Server, string) {
 	t.Helper()
 	s := server.New(db, o)
 	web := s.HTTPServer()
@@ -64,13 +64,13 @@ func run(t testing.TB, s *server.Server, web *http.Server) string {
 }
 
 // onSQLite is a fresh database, for tests in which it does not matter.
-func onSQLite(t testing.TB) dibs.Database {
+func onSQLite(t testing.TB) admin.Database {
 	t.Helper()
 	return database(t, open.URL("sqlite:"+filepath.Join(t.TempDir(), "jobs.db")))
 }
 
 // onPostgres is a fresh database on the PostgreSQL server of the tests.
-func onPostgres(t *testing.T) dibs.Database {
+func onPostgres(t *testing.T) admin.Database {
 	t.Helper()
 	url := open.URL(pgtest.URL(t))
 	if err := open.Migrate(t.Context(), url, open.Options{}); err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -138,12 +139,12 @@ func TestAWaitingClaimGivesBackTheMemoryOfItsBody(t *testing.T) {
 
 // searched is a database in which searches for a text take until its gate is closed.
 type searched struct {
-	dibs.Database
+	admin.Database
 	gate  chan struct{}
 	begun atomic.Int64
 }
 
-func (s *searched) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+func (s *searched) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	if f.Payload != "" {
 		s.begun.Add(1)
 		<-s.gate

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -88,7 +89,7 @@ func (s *stream) ends() {
 }
 
 func TestAStreamAnswersEachLineWhileItGoesOn(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		s := openStream(t, serve(t, db))
 		for line := 1; line <= 3; line++ {
 			s.send(fmt.Sprintf("{\"payload\":%d}\n", line))
@@ -110,7 +111,7 @@ func TestAStreamAnswersEachLineWhileItGoesOn(t *testing.T) {
 // One wrong line keeps no other out, whatever is wrong with it, and whoever finds it.
 func TestAStreamPassesOverWrongLines(t *testing.T) {
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		small := 10
 		if _, err := db.ChangeQueue(t.Context(), "small", dibs.QueueChange{PayloadLimit: &small}.Apply); err != nil {
 			t.Fatal(err)
@@ -163,7 +164,7 @@ func TestAStreamPassesOverWrongLines(t *testing.T) {
 
 // slow is a database that counts the jobs that were enqueued, and may be away.
 type slow struct {
-	dibs.Database
+	admin.Database
 	calls atomic.Int64
 	jobs  atomic.Int64
 	most  atomic.Int64
@@ -186,7 +187,7 @@ func (d *slow) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued
 func TestAStreamReadsNoFasterThanItsAnswersAreRead(t *testing.T) {
 	needs.Long(t)
 	needs.Race(t)
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		d := &slow{Database: db}
 		handler := server.New(d, server.Options{})
 		h := httptest.NewUnstartedServer(handler)
@@ -241,7 +242,7 @@ func TestAStreamReadsNoFasterThanItsAnswersAreRead(t *testing.T) {
 }
 
 func TestAStreamEndsWhenTheDatabaseIsAway(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		d := &slow{Database: db}
 		s := openStream(t, serve(t, d))
 		s.send("{}\n")
@@ -259,7 +260,7 @@ func TestAStreamEndsWhenTheDatabaseIsAway(t *testing.T) {
 
 // HTTP/2 has streams of its own.
 func TestAStreamOverHTTP2(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		d := &slow{Database: db}
 		handler := closing(t, server.New(d, server.Options{}))
 		h := httptest.NewUnstartedServer(handler)
@@ -283,7 +284,7 @@ func TestAStreamOverHTTP2(t *testing.T) {
 }
 
 func TestAStreamEndsWhenTheServerCloses(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		handler := server.New(db, server.Options{})
 		h := httptest.NewServer(handler)
 		defer h.Close()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -182,7 +183,7 @@ var changes = []struct {
 }{
 	{"edit", func(b *testing.B, s *sqlite.Store, ids []int64) (int, error) {
 		priority := 1
-		done, err := s.Edit(b.Context(), ids, dibs.Edit{Priority: &priority})
+		done, err := s.Edit(b.Context(), ids, admin.Edit{Priority: &priority})
 		return len(done), err
 	}},
 	{"cancel-requeue", func(b *testing.B, s *sqlite.Store, ids []int64) (int, error) {
@@ -385,7 +386,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 	fill(b, s, 10_000, queue)
 	ctx := b.Context()
-	list := func(f dibs.Filter) error {
+	list := func(f admin.Filter) error {
 		page, err := s.List(ctx, f)
 		if err == nil && len(page.Jobs) != f.Limit {
 			err = fmt.Errorf("%d jobs of %d", len(page.Jobs), f.Limit)
@@ -397,11 +398,11 @@ func BenchmarkRead(b *testing.B) {
 		call func() error
 	}{
 		{"get", func() error { _, err := s.Get(ctx, 15_000); return err }},
-		{"list=100-live", func() error { return list(dibs.Filter{Limit: 100}) }},
-		{"list=1000-live", func() error { return list(dibs.Filter{Limit: 1_000}) }},
-		{"list=100-dead", func() error { return list(dibs.Filter{State: dibs.Dead, Limit: 100}) }},
+		{"list=100-live", func() error { return list(admin.Filter{Limit: 100}) }},
+		{"list=1000-live", func() error { return list(admin.Filter{Limit: 1_000}) }},
+		{"list=100-dead", func() error { return list(admin.Filter{State: dibs.Dead, Limit: 100}) }},
 		{"stats", func() error { _, err := s.Stats(ctx); return err }},
-		{"failures", func() error { _, err := s.Failures(ctx, dibs.FailureFilter{Queues: queues, Limit: 100}); return err }},
+		{"failures", func() error { _, err := s.Failures(ctx, admin.FailureFilter{Queues: queues, Limit: 100}); return err }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {

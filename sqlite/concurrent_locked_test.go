@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/model"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
@@ -66,7 +67,7 @@ func TestACallThatNeedsAHeldJobIsMadeAgain(t *testing.T) {
 			return done, err
 		},
 		"edit": func(ctx context.Context, s *rowstore.Store, ids []int64) (any, error) {
-			return s.Edit(ctx, ids, dibs.Edit{Priority: new(3)})
+			return s.Edit(ctx, ids, admin.Edit{Priority: new(3)})
 		},
 		"replace": func(ctx context.Context, s *rowstore.Store, ids []int64) (any, error) {
 			_, err := s.Enqueue(ctx, []dibs.NewJob{

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/model"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
@@ -229,7 +230,7 @@ func exercise(t *testing.T, s *rowstore.Store, pass func(time.Duration) error) {
 		must(err)
 		waiting := enqueue(dibs.NewJob{Queue: queue, Kind: "k", UniqueKey: "held", UniqueUntil: dibs.UntilFinished, Delay: time.Hour}, dibs.NewJob{Queue: queue, Kind: "k", Delay: time.Hour})
 		enqueue(dibs.NewJob{Queue: queue, Kind: "k", UniqueKey: "held", UniqueUntil: dibs.UntilFinished, IfHeld: dibs.HeldReplace})
-		_, err = s.Edit(ctx, []int64{waiting[0].ID, waiting[1].ID}, dibs.Edit{Priority: new(3)})
+		_, err = s.Edit(ctx, []int64{waiting[0].ID, waiting[1].ID}, admin.Edit{Priority: new(3)})
 		must(err)
 		_, _, err = s.Cancel(ctx, []int64{waiting[1].ID, waiting[0].ID, resumed[1%len(resumed)].ID})
 		must(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/interleave"
 	"github.com/dibs-queue/dibs/internal/lab/model"
 	"github.com/dibs-queue/dibs/internal/needs"
@@ -49,7 +49,7 @@ func TestConcurrentStore(t *testing.T) {
 		s := openConcurrent(t, path)
 		return storetest.Setup{
 			Store:   s,
-			Another: func(t testing.TB) dibs.Database { return openConcurrent(t, path) },
+			Another: func(t testing.TB) admin.Database { return openConcurrent(t, path) },
 			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(s.DB(), s.SQLTx)},
 			Pass:    func(ctx context.Context, d time.Duration) error { return model.PassInFile(ctx, s.DB(), d) },
 		}

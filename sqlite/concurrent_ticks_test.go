@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/model"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
@@ -58,7 +59,7 @@ func tickBeside(t *testing.T, moment int, of dibs.Schedule, change func(*rowstor
 	if _, err := c.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	page, err := c.List(t.Context(), dibs.Filter{Queue: "q"})
+	page, err := c.List(t.Context(), admin.Filter{Queue: "q"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestSchedulesAreChangedInTurn(t *testing.T) {
 		if _, err := c.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		page, err := c.List(t.Context(), dibs.Filter{Queue: "q"})
+		page, err := c.List(t.Context(), admin.Filter{Queue: "q"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/crash"
 	"github.com/dibs-queue/dibs/internal/lab/history"
@@ -33,7 +33,7 @@ func load(ctx context.Context, p loadPart) error {
 	if err != nil {
 		return err
 	}
-	var db dibs.Database = s
+	var db admin.Database = s
 	if p.Early {
 		db = &crash.Early{Database: s}
 	}

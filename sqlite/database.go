@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/reads"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
-// The methods of dibs.Database that only read are in internal/reads, and those that decide in Go in internal/rowstore.
+// The methods of admin.Database that only read are in internal/reads, and those that decide in Go in internal/rowstore.
 
 func (s *Store) common() *rowstore.Store {
 	if s == nil {
@@ -71,7 +72,7 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 }
 
 // List returns a page of jobs, newest first.
-func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+func (s *Store) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	return s.reads().List(ctx, f)
 }
 
@@ -91,7 +92,7 @@ func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) (
 }
 
 // Edit changes the priority or run_at of jobs that wait.
-func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, error) {
+func (s *Store) Edit(ctx context.Context, ids []int64, e admin.Edit) ([]int64, error) {
 	return s.common().Edit(ctx, ids, e)
 }
 
@@ -106,20 +107,20 @@ func (s *Store) Queues(ctx context.Context, names ...string) ([]dibs.Queue, erro
 	return s.reads().Queues(ctx, names...)
 }
 
-// ChangeQueue has f change a queue's settings: see dibs.Admin.
+// ChangeQueue has f change a queue's settings: see dibs.Database.
 func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	return s.common().ChangeQueue(ctx, name, f)
 }
 
 // Stats counts every queue, by name.
-func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) { return s.reads().Stats(ctx) }
+func (s *Store) Stats(ctx context.Context) ([]admin.QueueStats, error) { return s.reads().Stats(ctx) }
 
-// DeleteQueue deletes a queue that nothing needs: see dibs.Admin.
+// DeleteQueue deletes a queue that nothing needs: see admin.Admin.
 func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error {
 	return s.common().DeleteQueue(ctx, name, ended)
 }
 
-// ChangeGroup has f change the settings of one group: see dibs.Admin.
+// ChangeGroup has f change the settings of one group: see dibs.Database.
 func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
 	return s.common().ChangeGroup(ctx, queue, group, f)
 }
@@ -130,22 +131,22 @@ func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) 
 }
 
 // Backlogs counts the blocked jobs of the groups of a queue that have any.
-func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
+func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]admin.Backlog, error) {
 	return s.reads().Backlogs(ctx, queue, after)
 }
 
 // History counts what happened in each of the last minutes.
-func (s *Store) History(ctx context.Context, queues []string, since time.Duration) ([]dibs.Minute, error) {
+func (s *Store) History(ctx context.Context, queues []string, since time.Duration) ([]admin.Minute, error) {
 	return s.reads().History(ctx, queues, since)
 }
 
 // Failures lists how dead jobs have ended, last died first.
-func (s *Store) Failures(ctx context.Context, f dibs.FailureFilter) ([]dibs.Failure, error) {
+func (s *Store) Failures(ctx context.Context, f admin.FailureFilter) ([]admin.Failure, error) {
 	return s.reads().Failures(ctx, f)
 }
 
 // Times computes how long the last completed jobs of a queue waited and ran.
-func (s *Store) Times(ctx context.Context, queue string) (dibs.Times, error) {
+func (s *Store) Times(ctx context.Context, queue string) (admin.Times, error) {
 	return s.reads().Times(ctx, queue)
 }
 
@@ -189,23 +190,23 @@ func (s *Store) Register(ctx context.Context, workers ...dibs.WorkerInfo) error 
 	return s.common().Register(ctx, workers...)
 }
 
-// Workers lists the register of workers: see dibs.Admin.
+// Workers lists the register of workers: see admin.Admin.
 func (s *Store) Workers(ctx context.Context) ([]dibs.WorkerInfo, error) {
 	return s.reads().Workers(ctx)
 }
 
-// DueKinds lists the kinds of due jobs: see dibs.Admin.
+// DueKinds lists the kinds of due jobs: see admin.Admin.
 func (s *Store) DueKinds(ctx context.Context, queue string) ([]string, error) {
 	return s.reads().DueKinds(ctx, queue)
 }
 
-// NoteChange notes what somebody has changed: see dibs.Admin.
-func (s *Store) NoteChange(ctx context.Context, c dibs.Change) error {
+// NoteChange notes what somebody has changed: see admin.Admin.
+func (s *Store) NoteChange(ctx context.Context, c admin.Change) error {
 	return s.common().NoteChange(ctx, c)
 }
 
-// Changes lists what somebody has changed: see dibs.Admin.
-func (s *Store) Changes(ctx context.Context, n int) ([]dibs.Change, error) {
+// Changes lists what somebody has changed: see admin.Admin.
+func (s *Store) Changes(ctx context.Context, n int) ([]admin.Change, error) {
 	return s.reads().Changes(ctx, n)
 }
 

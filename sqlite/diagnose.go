@@ -10,7 +10,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -22,8 +22,8 @@ const checkedUpTo = 64 << 20
 // long, and where the file is. It only reads, and locks nothing; it takes up to a second where
 // another process holds the write lock. With names of parts, as Looked of a report has them, it looks only
 // at these. The command dibs doctor puts it into words.
-func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error) {
-	var r diagnosis.Report
+func (s *Store) Diagnose(ctx context.Context, parts ...string) (admin.Diagnosis, error) {
+	var r admin.Diagnosis
 	if err := s.ready(ctx); err != nil {
 		return r, wrap("diagnose", err)
 	}
@@ -53,7 +53,7 @@ func (s *Store) Diagnose(ctx context.Context, parts ...string) (diagnosis.Report
 
 // DiagnoseFile looks at the file of an adopted table, as [Store.Diagnose] does at that of dibs' own tables: a -wal that a
 // reader keeps from being reset, processes that lock the file for long, and where it is.
-func DiagnoseFile(ctx context.Context, db *sql.DB) (r diagnosis.Report, err error) {
+func DiagnoseFile(ctx context.Context, db *sql.DB) (r admin.Diagnosis, err error) {
 	texts, err := load("")
 	if err := cmp.Or(checks.Context(ctx), checks.Database(db), err); err != nil {
 		return r, err
@@ -75,7 +75,7 @@ func DiagnoseFile(ctx context.Context, db *sql.DB) (r diagnosis.Report, err erro
 }
 
 // addFile adds to a report the facts about a file.
-func addFile(ctx context.Context, db *sql.DB, path string, texts *statements, r *diagnosis.Report) error {
+func addFile(ctx context.Context, db *sql.DB, path string, texts *statements, r *admin.Diagnosis) error {
 	facts, err := fileFacts(ctx, db, path, texts.Statements.Get("diagnose_file"))
 	if err != nil {
 		return err
@@ -85,18 +85,18 @@ func addFile(ctx context.Context, db *sql.DB, path string, texts *statements, r 
 }
 
 // addLocks adds to a report which processes lock a file.
-func addLocks(ctx context.Context, path string, r *diagnosis.Report) {
+func addLocks(ctx context.Context, path string, r *admin.Diagnosis) {
 	facts, err := lockFacts(ctx, path)
 	if err != nil {
-		r.Skipped = append(r.Skipped, diagnosis.Skipped{Part: "locks of the file", Err: err})
+		r.Skipped = append(r.Skipped, admin.Skipped{Part: "locks of the file", Err: err})
 		return
 	}
 	r.Looked, r.Facts = append(r.Looked, "locks of the file"), append(r.Facts, facts...)
 }
 
-func (s *Store) jobFacts(ctx context.Context) (facts []diagnosis.Fact, err error) {
+func (s *Store) jobFacts(ctx context.Context) (facts []admin.Fact, err error) {
 	err = s.read(ctx, "diagnose", func(rows *sql.Rows) error {
-		var f diagnosis.Fact
+		var f admin.Fact
 		var age int64
 		err := rows.Scan(&f.Name, &f.About, &f.ID, &f.N, &f.Of, &age, &f.Text)
 		f.Age = time.Duration(age) * time.Microsecond
@@ -107,15 +107,15 @@ func (s *Store) jobFacts(ctx context.Context) (facts []diagnosis.Fact, err error
 }
 
 // fileFacts looks at the file, and at the -wal beside it.
-func fileFacts(ctx context.Context, db *sql.DB, path, text string) (facts []diagnosis.Fact, err error) {
+func fileFacts(ctx context.Context, db *sql.DB, path, text string) (facts []admin.Fact, err error) {
 	var size, free, page int64
 	var version string
 	if err := db.QueryRowContext(ctx, text).Scan(&size, &free, &page, &version); err != nil {
 		return nil, err
 	}
-	facts = append(facts, diagnosis.Fact{Name: "file", About: path, N: size, Of: free, Text: version})
+	facts = append(facts, admin.Fact{Name: "file", About: path, N: size, Of: free, Text: version})
 	if free > size/2 && size > checkedUpTo {
-		facts = append(facts, diagnosis.Fact{Name: "free_pages", About: path, N: free, Of: size})
+		facts = append(facts, admin.Fact{Name: "free_pages", About: path, N: free, Of: size})
 	}
 	// NOOP only counts: the pages of the -wal, and how many of these have been moved into the file.
 	var busy, inWAL, moved int64
@@ -123,12 +123,12 @@ func fileFacts(ctx context.Context, db *sql.DB, path, text string) (facts []diag
 		return nil, err
 	}
 	if waiting := (inWAL - moved) * page; waiting > checkedUpTo/4 {
-		facts = append(facts, diagnosis.Fact{Name: "wal", About: path, N: waiting, Of: size})
+		facts = append(facts, admin.Fact{Name: "wal", About: path, N: waiting, Of: size})
 	}
 	if name, bytes := fileSystem(path); name != "" {
-		facts = append(facts, diagnosis.Fact{Name: "network_file", About: path, Text: name})
+		facts = append(facts, admin.Fact{Name: "network_file", About: path, Text: name})
 	} else if bytes >= 0 && bytes < checkedUpTo {
-		facts = append(facts, diagnosis.Fact{Name: "disk_full", About: path, N: bytes})
+		facts = append(facts, admin.Fact{Name: "disk_full", About: path, N: bytes})
 	}
 	if size > checkedUpTo {
 		return facts, nil
@@ -142,7 +142,7 @@ func fileFacts(ctx context.Context, db *sql.DB, path, text string) (facts []diag
 		return nil, err
 	}
 	if wrong != "ok" {
-		facts = append(facts, diagnosis.Fact{Name: "damaged", About: path, Text: wrong})
+		facts = append(facts, admin.Fact{Name: "damaged", About: path, Text: wrong})
 	}
 	return facts, nil
 }

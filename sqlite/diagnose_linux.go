@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Bytes of the -shm that connections lock: see "WAL-Mode File Format" in SQLite's documentation.
@@ -25,14 +25,14 @@ const (
 // lockFacts finds the processes that hold the file's write lock for a second, or that read it, from
 // the system's list of locks: opening the file and closing it again would end this process' own
 // locks on it.
-func lockFacts(ctx context.Context, path string) (facts []diagnosis.Fact, err error) {
+func lockFacts(ctx context.Context, path string) (facts []admin.Fact, err error) {
 	const looks, pause = 6, 200 * time.Millisecond
 	writer, readers, err := lockers(path)
 	if err != nil {
 		return nil, err
 	}
 	for _, pid := range readers {
-		facts = append(facts, diagnosis.Fact{Name: "reader", About: processName(pid), ID: int64(pid)})
+		facts = append(facts, admin.Fact{Name: "reader", About: processName(pid), ID: int64(pid)})
 	}
 	for range looks - 1 {
 		if writer == 0 {
@@ -49,7 +49,7 @@ func lockFacts(ctx context.Context, path string) (facts []diagnosis.Fact, err er
 		}
 	}
 	if writer != 0 {
-		facts = append(facts, diagnosis.Fact{Name: "writer", About: processName(writer), ID: int64(writer), Age: (looks - 1) * pause})
+		facts = append(facts, admin.Fact{Name: "writer", About: processName(writer), ID: int64(writer), Age: (looks - 1) * pause})
 	}
 	return facts, nil
 }

@@ -5,10 +5,10 @@ package sqlite
 import (
 	"context"
 
-	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/admin"
 )
 
-func lockFacts(context.Context, string) ([]diagnosis.Fact, error) { return nil, errNoLocks }
+func lockFacts(context.Context, string) ([]admin.Fact, error) { return nil, errNoLocks }
 
 func lockers(string) (writer int, readers []int, err error) { return 0, nil, errNoLocks }
 

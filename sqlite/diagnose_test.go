@@ -12,18 +12,18 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 // diagnosed returns the facts of a name.
-func diagnosed(t *testing.T, s *sqlite.Store, name string) []diagnosis.Fact {
+func diagnosed(t *testing.T, s *sqlite.Store, name string) []admin.Fact {
 	t.Helper()
 	r, err := s.Diagnose(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.DeleteFunc(r.Facts, func(f diagnosis.Fact) bool { return f.Name != name })
+	return slices.DeleteFunc(r.Facts, func(f admin.Fact) bool { return f.Name != name })
 }
 
 // beside opens one connection of another program to a store's file.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -67,7 +68,7 @@ func ExampleStore_SQLTx() {
 	}
 	store.Wake(dibs.DefaultQueue)
 
-	page, err := store.List(ctx, dibs.Filter{})
+	page, err := store.List(ctx, admin.Filter{})
 	if err != nil {
 		log.Fatal(err)
 	}

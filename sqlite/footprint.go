@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/footprint"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
@@ -15,7 +15,7 @@ import (
 // Locks claims up to n jobs of a queue in a transaction that it rolls back, and reports
 // what that locked, for how long, and which other calls could go on meanwhile. The command
 // dibs locks shows it. A queue that does not exist gives ErrUnknownQueue.
-func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Footprint, err error) {
+func (s *Store) Locks(ctx context.Context, queue string, n int) (f admin.Footprint, err error) {
 	r := dibs.ClaimRequest{Queue: queue, Worker: "dibs locks", N: n}
 	if err := checks.Claim(&r); err != nil {
 		return f, err
@@ -33,17 +33,17 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	if errors.Is(err, dibs.ErrUnknownQueue) {
 		return f, checks.Failed("locks", err)
 	}
-	f = footprint.Footprint{Queue: r.Queue, Paused: paused, Claimed: claimed, Took: time.Since(start)}
+	f = admin.Footprint{Queue: r.Queue, Paused: paused, Claimed: claimed, Took: time.Since(start)}
 	if err != nil || f.Claimed == 0 {
 		return f, wrap("locks", err)
 	}
-	f.Locks = []footprint.Lock{{On: "the file", Mode: "WRITE", Means: "other writers wait; readers never do"}}
+	f.Locks = []admin.Lock{{On: "the file", Mode: "WRITE", Means: "other writers wait; readers never do"}}
 	f.Others, err = s.others(ctx, r.Queue)
 	return f, wrap("locks", err)
 }
 
 // others makes the calls that other processes may make while the claim's transaction is open.
-func (s *Store) others(ctx context.Context, queue string) (all []footprint.Other, err error) {
+func (s *Store) others(ctx context.Context, queue string) (all []admin.Other, err error) {
 	for _, try := range []struct {
 		what string
 		do   func() error
@@ -54,13 +54,13 @@ func (s *Store) others(ctx context.Context, queue string) (all []footprint.Other
 			return err
 		}},
 		{"list", func() error {
-			_, err := s.List(ctx, dibs.Filter{Queue: queue})
+			_, err := s.List(ctx, admin.Filter{Queue: queue})
 			return err
 		}},
 	} {
 		start := time.Now()
 		err := try.do()
-		o := footprint.Other{What: try.what, Took: time.Since(start)}
+		o := admin.Other{What: try.what, Took: time.Since(start)}
 		if busy(err) {
 			o.WaitsFor, err = "the end of the claim", nil
 		}

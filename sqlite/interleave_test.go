@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/interleave"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
@@ -104,7 +105,7 @@ func (*stage) Start(context.Context, func(int, interleave.Step) bool) error { re
 func (*stage) Finish() {}
 
 // Store implements interleave.Bench. Neighbouring actors are in different processes.
-func (s *stage) Store(i int) dibs.Database { return s.stores[max(i, 0)%len(s.stores)] }
+func (s *stage) Store(i int) admin.Database { return s.stores[max(i, 0)%len(s.stores)] }
 
 // PerCall implements interleave.Bench.
 func (*stage) PerCall() bool { return true }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
@@ -32,17 +33,17 @@ func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name        string
-		f           dibs.Filter
+		f           admin.Filter
 		jobs, pages int
 	}{
-		{"a kind that there is not", dibs.Filter{Kind: "nosuch"}, 0, 3},
-		{"a rare kind", dibs.Filter{Kind: "rare"}, 3, 3},
-		{"a rare kind of one queue", dibs.Filter{Queue: "more", Kind: "rare", State: dibs.Waiting}, 1, 3},
-		{"an error that there is not", dibs.Filter{Error: "nosuch"}, 0, 3},
-		{"a payload that there is not", dibs.Filter{Payload: "nosuch"}, 0, 26},
-		{"a kind that no finished job has", dibs.Filter{Kind: "nosuch", State: dibs.Completed}, 0, 3},
-		{"a rare kind that is finished", dibs.Filter{Kind: "rare", State: dibs.Completed}, 3, 3},
-		{"a rare kind that is finished, of one queue", dibs.Filter{Queue: "many", Kind: "rare", State: dibs.Completed}, 2, 2},
+		{"a kind that there is not", admin.Filter{Kind: "nosuch"}, 0, 3},
+		{"a rare kind", admin.Filter{Kind: "rare"}, 3, 3},
+		{"a rare kind of one queue", admin.Filter{Queue: "more", Kind: "rare", State: dibs.Waiting}, 1, 3},
+		{"an error that there is not", admin.Filter{Error: "nosuch"}, 0, 3},
+		{"a payload that there is not", admin.Filter{Payload: "nosuch"}, 0, 26},
+		{"a kind that no finished job has", admin.Filter{Kind: "nosuch", State: dibs.Completed}, 0, 3},
+		{"a rare kind that is finished", admin.Filter{Kind: "rare", State: dibs.Completed}, 3, 3},
+		{"a rare kind that is finished, of one queue", admin.Filter{Queue: "many", Kind: "rare", State: dibs.Completed}, 2, 2},
 	} {
 		pages := 0
 		var got []int64
@@ -81,7 +82,7 @@ func TestListsGoByTheTimeOfTheDatabase(t *testing.T) {
 	if err := s.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
 		t.Fatal(err)
 	}
-	filters := []dibs.Filter{{Queue: dibs.DefaultQueue, UniqueKey: "a"}, {State: dibs.Waiting, Scheduled: true}}
+	filters := []admin.Filter{{Queue: dibs.DefaultQueue, UniqueKey: "a"}, {State: dibs.Waiting, Scheduled: true}}
 	for _, want := range []int{1, 0} {
 		for _, f := range filters {
 			if p, err := s.List(t.Context(), f); err != nil || len(p.Jobs) != want {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
@@ -29,7 +30,7 @@ func TestNewJobMakesTheRowsOfEnqueue(t *testing.T) {
 		files++
 		byGo := steadyStore(t, filepath.Join(dir, fmt.Sprint(files, "go.db")))
 		byView := viewStore{steadyStore(t, filepath.Join(dir, fmt.Sprint(files, "view.db")))}
-		both := []dibs.Database{byGo, byView}
+		both := []admin.Database{byGo, byView}
 		limits := dibs.QueueChange{Strict: new(rapid.Bool().Draw(t, "strict")), GroupLimit: new(rapid.IntRange(1, 3).Draw(t, "group limit")), MaxAttempts: new(7)}
 		limit := rapid.IntRange(0, 3).Draw(t, "limit of the group g")
 		for _, db := range both {
@@ -93,7 +94,7 @@ func steadyStore(t *rapid.T, path string) *sqlite.Store {
 	return s
 }
 
-func enqueueSame(t *rapid.T, both []dibs.Database) {
+func enqueueSame(t *rapid.T, both []admin.Database) {
 	var answers []string
 	j := drawJob(t)
 	for _, db := range both {
@@ -151,7 +152,7 @@ func drawUnique(t *rapid.T, j *dibs.NewJob, pick func(string, ...string) string,
 }
 
 // claimSame claims jobs, and ends some.
-func claimSame(t *rapid.T, both []dibs.Database) {
+func claimSame(t *rapid.T, both []admin.Database) {
 	n := rapid.IntRange(1, 3).Draw(t, "n")
 	queue := rapid.SampledFrom([]string{"a", "default"}).Draw(t, "queue")
 	ending := rapid.IntRange(0, 3).Draw(t, "ending")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -32,13 +33,13 @@ func TestRowsInJSONKeepNumbersAndResults(t *testing.T) {
 		}
 	}
 	far := time.Date(9000, 1, 2, 3, 4, 5, 123457000, time.UTC) // more microseconds than a float64 can hold
-	got, err := s.Edit(t.Context(), ids, dibs.Edit{RunAt: &far})
+	got, err := s.Edit(t.Context(), ids, admin.Edit{RunAt: &far})
 	same("edited", got, ids, err)
 	if j, err := s.Get(t.Context(), ids[5]); err != nil || !j.RunAt.Equal(far) {
 		t.Errorf("run_at is %v, want %v: %v", j.RunAt, far, err)
 	}
 	now := time.Unix(0, 0)
-	got, err = s.Edit(t.Context(), ids, dibs.Edit{RunAt: &now})
+	got, err = s.Edit(t.Context(), ids, admin.Edit{RunAt: &now})
 	same("edited again", got, ids, err)
 	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: 6, Lease: time.Minute})
 	if err != nil || len(jobs) != 6 {

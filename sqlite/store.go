@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
@@ -60,7 +61,7 @@ func (o *Options) complete() (*statements, error) {
 	return load(o.Prefix)
 }
 
-// Store is a SQLite file with dibs' tables, as Open makes it. It implements dibs.Database.
+// Store is a SQLite file with dibs' tables, as Open makes it. It implements admin.Database.
 type Store struct {
 	rows       *rowstore.Store // makes the calls that decide in Go (database.go)
 	sql        *statements
@@ -75,7 +76,7 @@ type Store struct {
 	closing    sync.Once
 }
 
-var _ dibs.Database = (*Store)(nil)
+var _ admin.Database = (*Store)(nil)
 
 // Open opens or makes the file at path, and makes or upgrades dibs' tables in it.
 // A file that holds tables, but none of dibs under this prefix, is not changed and gives

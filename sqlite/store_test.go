@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/model"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
@@ -34,7 +34,7 @@ func TestStore(t *testing.T) {
 		s := open(t)
 		return storetest.Setup{
 			Store:   s,
-			Another: func(t testing.TB) dibs.Database { return open(t) },
+			Another: func(t testing.TB) admin.Database { return open(t) },
 			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(s.DB(), s.SQLTx)},
 			Pass:    func(ctx context.Context, d time.Duration) error { return model.PassInFile(ctx, s.DB(), d) },
 		}

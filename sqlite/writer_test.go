@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
@@ -56,7 +57,7 @@ func enqueueKind(ctx context.Context, s *sqlite.Store, kind string, payload any)
 
 func kinds(t *testing.T, s *sqlite.Store) map[string]int {
 	t.Helper()
-	page, err := s.List(t.Context(), dibs.Filter{})
+	page, err := s.List(t.Context(), admin.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestACallThatFailsChangesNoAnswersOfOthers(t *testing.T) {
 	errs := inOneTransaction(t, s,
 		func() (err error) { ended, asked, err = s.Cancel(t.Context(), []int64{a}); return err },
 		func() (err error) {
-			edited, err = s.Edit(t.Context(), []int64{b}, dibs.Edit{Priority: new(7)})
+			edited, err = s.Edit(t.Context(), []int64{b}, admin.Edit{Priority: new(7)})
 			return err
 		},
 		func() (err error) { requeued, err = s.Requeue(t.Context(), []int64{c}, time.Time{}); return err },

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
@@ -51,7 +52,7 @@ func TestManyJobsOfYearOne(t *testing.T) {
 	}
 }
 
-func queueStats(t *testing.T, s *sqlite.Store) []dibs.QueueStats {
+func queueStats(t *testing.T, s *sqlite.Store) []admin.QueueStats {
 	t.Helper()
 	stats, err := s.Stats(t.Context())
 	if err != nil {

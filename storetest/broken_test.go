@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/faulty"
 	"github.com/dibs-queue/dibs/sqlite"
 	"github.com/dibs-queue/dibs/storetest"
@@ -25,23 +26,23 @@ const brokenEnv = "STORETEST_BROKEN"
 var broken = []struct {
 	fault  string
 	caught string
-	wrap   func(dibs.Database) dibs.Database
+	wrap   func(admin.Database) admin.Database
 }{
-	{"keeps what came before a bad job", "enqueue/a bad job in the middle leaves nothing of its batch", func(d dibs.Database) dibs.Database { return keepsPrefix{d} }},
+	{"keeps what came before a bad job", "enqueue/a bad job in the middle leaves nothing of its batch", func(d admin.Database) admin.Database { return keepsPrefix{d} }},
 	{"forgets groups", "groups/one of a group runs at a time, in order", ignoresGroups.Store},
 	{"claims in another order", "claim/jobs come by priority, then run_at, then id", faulty.ReversesOrder.Store},
-	{"gives a job to two claimers", "race/every job is claimed exactly once and none is left", func(d dibs.Database) dibs.Database { return &givesTwice{Database: d} }},
+	{"gives a job to two claimers", "race/every job is claimed exactly once and none is left", func(d admin.Database) admin.Database { return &givesTwice{Database: d} }},
 	{"forgets groups among many claimers", "race/groups run one at a time and in order, through crashes", ignoresGroups.Store},
 	{"forgets limits of groups", "race/groups never run more than their limit, whichever it is just now", faulty.Fault{Group: func(g *dibs.Group) { g.Limit = 10 }}.Store},
 	{"forgets the concurrency limit among many claimers", "race/the queue never runs more than its limit, whichever it is just now", ignoresConcurrency.Store},
 	{"finishes with any token among many claimers", "chaos/whatever happens, every promise is kept", ignoresTokens.Store},
-	{"reports no lost leases", "extend/lost leases are told, the others extended", func(d dibs.Database) dibs.Database { return hidesLostLeases{d} }},
+	{"reports no lost leases", "extend/lost leases are told, the others extended", func(d admin.Database) admin.Database { return hidesLostLeases{d} }},
 	{"does not report refused outcomes", "fence/the others of the batch take effect", faulty.Fault{HidesRefusals: true}.Store},
 	{"finishes with any token", "fence/the token of an earlier claim is refused", ignoresTokens.Store},
-	{"does not sweep", "sweep/a job whose lease ended waits again in its old place", func(d dibs.Database) dibs.Database { return neverSweeps{d} }},
+	{"does not sweep", "sweep/a job whose lease ended waits again in its old place", func(d admin.Database) admin.Database { return neverSweeps{d} }},
 	{"forgets the concurrency limit", "concurrency/never more run than the limit says", ignoresConcurrency.Store},
-	{"miscounts", "stats/after a random history the counts equal reality", func(d dibs.Database) dibs.Database { return miscounts{d} }},
-	{"leaves the database inconsistent", "enqueue/ids come in order and grow", func(d dibs.Database) dibs.Database { return inconsistent{d} }},
+	{"miscounts", "stats/after a random history the counts equal reality", func(d admin.Database) admin.Database { return miscounts{d} }},
+	{"leaves the database inconsistent", "enqueue/ids come in order and grow", func(d admin.Database) admin.Database { return inconsistent{d} }},
 }
 
 // These faults are each found by two tests.
@@ -69,7 +70,7 @@ func TestBroken(t *testing.T) {
 			setup := onSQLite(t)
 			another := setup.Another
 			setup.Store = b.wrap(setup.Store)
-			setup.Another = func(t testing.TB) dibs.Database { return b.wrap(another(t)) }
+			setup.Another = func(t testing.TB) admin.Database { return b.wrap(another(t)) }
 			return setup
 		})
 	}
@@ -115,12 +116,12 @@ func onSQLite(t testing.TB) storetest.Setup {
 	s := open(t)
 	return storetest.Setup{
 		Store:   s,
-		Another: func(t testing.TB) dibs.Database { return open(t) },
+		Another: func(t testing.TB) admin.Database { return open(t) },
 		Begin:   map[string]storetest.Begin{"sql": storetest.SQL(s.DB(), s.SQLTx)},
 	}
 }
 
-type keepsPrefix struct{ dibs.Database }
+type keepsPrefix struct{ admin.Database }
 
 func (d keepsPrefix) Enqueue(ctx context.Context, jobs []dibs.NewJob) (all []dibs.Enqueued, err error) {
 	for _, j := range jobs {
@@ -135,7 +136,7 @@ func (d keepsPrefix) Enqueue(ctx context.Context, jobs []dibs.NewJob) (all []dib
 }
 
 type givesTwice struct {
-	dibs.Database
+	admin.Database
 	mu    sync.Mutex
 	first []*dibs.RawJob
 }
@@ -151,7 +152,7 @@ func (d *givesTwice) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.Ra
 	return d.first, err
 }
 
-type hidesLostLeases struct{ dibs.Database }
+type hidesLostLeases struct{ admin.Database }
 
 func (d hidesLostLeases) Extend(ctx context.Context, leases []dibs.Lease, by time.Duration) (dibs.Extended, error) {
 	e, err := d.Database.Extend(ctx, leases, by)
@@ -159,13 +160,13 @@ func (d hidesLostLeases) Extend(ctx context.Context, leases []dibs.Lease, by tim
 	return e, err
 }
 
-type neverSweeps struct{ dibs.Database }
+type neverSweeps struct{ admin.Database }
 
 func (d neverSweeps) Sweep(context.Context) (dibs.Swept, error) { return dibs.Swept{}, nil }
 
-type miscounts struct{ dibs.Database }
+type miscounts struct{ admin.Database }
 
-func (d miscounts) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+func (d miscounts) Stats(ctx context.Context) ([]admin.QueueStats, error) {
 	all, err := d.Database.Stats(ctx)
 	for i := range all {
 		all[i].Running++
@@ -173,7 +174,7 @@ func (d miscounts) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	return all, err
 }
 
-type inconsistent struct{ dibs.Database }
+type inconsistent struct{ admin.Database }
 
 func (d inconsistent) Check(context.Context) ([]string, error) {
 	return []string{"job 1: is in two states"}, nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // The calls below end the test if they fail, so only the test's own goroutine may make them.
@@ -195,14 +196,14 @@ func (t *test) retryLate(queue string) {
 	t.set(queue, dibs.QueueChange{Backoff: &dibs.Backoff{Base: time.Hour, Factor: 1, Max: time.Hour}})
 }
 
-func (t *test) list(f dibs.Filter) []*dibs.RawJob {
+func (t *test) list(f admin.Filter) []*dibs.RawJob {
 	t.Helper()
 	p, err := t.db.List(t.ctx, f)
 	t.must(err)
 	return p.Jobs
 }
 
-func (t *test) edit(e dibs.Edit, jobs ...int64) []int64 {
+func (t *test) edit(e admin.Edit, jobs ...int64) []int64 {
 	t.Helper()
 	changed, err := t.db.Edit(t.ctx, jobs, e)
 	t.must(err)
@@ -228,7 +229,7 @@ func (t *test) cancel(jobs ...int64) (ended, asked []int64) {
 }
 
 // stats returns the statistics of one queue.
-func (t *test) stats(queue string) dibs.QueueStats {
+func (t *test) stats(queue string) admin.QueueStats {
 	t.Helper()
 	all, err := t.db.Stats(t.ctx)
 	t.must(err)
@@ -238,7 +239,7 @@ func (t *test) stats(queue string) dibs.QueueStats {
 		}
 	}
 	t.Fatalf("no statistics of queue %q", queue)
-	return dibs.QueueStats{}
+	return admin.QueueStats{}
 }
 
 // beginTx begins a caller's transaction, which ends at the latest with the test.

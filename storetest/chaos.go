@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
@@ -25,12 +26,12 @@ func chaosAll(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(chaosGroupLimit), Concurrency: new(0)})
 	var enqueuersDone atomic.Int64 // how many enqueuers have finished
 	// jobsLeft reports whether there are or will be jobs that have not ended.
-	jobsLeft := func(ctx context.Context, db dibs.Database) (bool, error) {
+	jobsLeft := func(ctx context.Context, db admin.Database) (bool, error) {
 		all := enqueuersDone.Load() == chaosEnqueuers
-		p, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
+		p, err := db.List(ctx, admin.Filter{Queue: dibs.DefaultQueue, Limit: 1})
 		return !all || len(p.Jobs) > 0, err
 	}
-	t.runOnStores(chaosEnqueuers+7, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(chaosEnqueuers+7, func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error {
 		if i < chaosEnqueuers {
 			defer enqueuersDone.Add(1)
 			return chaosEnqueue(ctx, db, r)
@@ -48,7 +49,7 @@ func chaosAll(t *test) {
 		return nil
 	})
 	tx, each, total := t.beginTx(), map[int64]int{}, 0
-	for _, id := range t.listPaged(dibs.Filter{State: dibs.Completed, Limit: 1000}, func() {}) {
+	for _, id := range t.listPaged(admin.Filter{State: dibs.Completed, Limit: 1000}, func() {}) {
 		n, err := tx.Count(t.ctx, fmt.Sprint("select count(*) from effect where job = ", id))
 		t.must(err)
 		each[id], total = n, total+n
@@ -59,7 +60,7 @@ func chaosAll(t *test) {
 	t.expectCounts()
 }
 
-func chaosEnqueue(ctx context.Context, db dibs.Database, r *rand.Rand) error {
+func chaosEnqueue(ctx context.Context, db admin.Database, r *rand.Rand) error {
 	for range raceSize(14) {
 		var batch []dibs.NewJob
 		for range 1 + r.IntN(15) {
@@ -80,11 +81,11 @@ func chaosEnqueue(ctx context.Context, db dibs.Database, r *rand.Rand) error {
 }
 
 // chaosOperate makes a random call of an operator: a sweep, cancel, edit or read.
-func chaosOperate(ctx context.Context, db dibs.Database, r *rand.Rand) error {
+func chaosOperate(ctx context.Context, db admin.Database, r *rand.Rand) error {
 	if err := sleep(ctx, 3*time.Millisecond); err != nil {
 		return err
 	}
-	p, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 50})
+	p, err := db.List(ctx, admin.Filter{Queue: dibs.DefaultQueue, Limit: 50})
 	if err != nil || len(p.Jobs) == 0 {
 		return err
 	}
@@ -93,7 +94,7 @@ func chaosOperate(ctx context.Context, db dibs.Database, r *rand.Rand) error {
 	case 0:
 		_, _, err = db.Cancel(ctx, ids)
 	case 1:
-		_, err = db.Edit(ctx, ids, dibs.Edit{Priority: new(r.IntN(3))})
+		_, err = db.Edit(ctx, ids, admin.Edit{Priority: new(r.IntN(3))})
 	case 2:
 		_, err = db.Stats(ctx)
 	default:
@@ -111,7 +112,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-func (t *test) chaosWork(ctx context.Context, db dibs.Database, r *rand.Rand, worker string) error {
+func (t *test) chaosWork(ctx context.Context, db admin.Database, r *rand.Rand, worker string) error {
 	jobs, err := db.Claim(ctx, dibs.ClaimRequest{N: 1 + r.IntN(6), Worker: worker, Lease: time.Hour})
 	for _, j := range jobs {
 		if err == nil {
@@ -122,7 +123,7 @@ func (t *test) chaosWork(ctx context.Context, db dibs.Database, r *rand.Rand, wo
 }
 
 // chaosEnd ends one attempt in a random way.
-func (t *test) chaosEnd(ctx context.Context, db dibs.Database, r *rand.Rand, j *dibs.RawJob) error {
+func (t *test) chaosEnd(ctx context.Context, db admin.Database, r *rand.Rand, j *dibs.RawJob) error {
 	l := j.Lease()
 	switch r.IntN(10) {
 	case 0: // the worker crashes
@@ -149,7 +150,7 @@ func (t *test) chaosEnd(ctx context.Context, db dibs.Database, r *rand.Rand, j *
 }
 
 // abandon shortens a lease so that it ends soon.
-func abandon(ctx context.Context, db dibs.Database, l dibs.Lease) error {
+func abandon(ctx context.Context, db admin.Database, l dibs.Lease) error {
 	for {
 		// For a moment, the finish of an earlier holder can look like the finish of this job.
 		// Also, another transaction can lock its row for longer than Extend waits.

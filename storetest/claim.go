@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var claimCases = []oneCase{
@@ -84,7 +85,7 @@ func oneTokenPerCall(t *test) {
 			holders[token] = append(holders[token], j.ID)
 		}
 	}
-	for _, j := range t.list(dibs.Filter{State: dibs.Running}) {
+	for _, j := range t.list(admin.Filter{State: dibs.Running}) {
 		if !slices.Contains(holders[j.Token], j.ID) {
 			t.Fatalf("job %d carries token %v, which its claim did not give", j.ID, j.Token)
 		}
@@ -272,7 +273,7 @@ func kindBehindOthers(t *test) {
 
 // Requirement 4: any number of processes.
 func storesTakeTurns(t *test) {
-	stores := []dibs.Database{t.db, t.Another(t), t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t), t.Another(t)}
 	all := t.enqueue(copies(90, dibs.NewJob{Kind: "k"})...)
 	var got []int64
 	for i := range 18 {

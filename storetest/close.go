@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var closeCases = []oneCase{
@@ -21,7 +22,7 @@ var closeCases = []oneCase{
 }
 
 // everyCall returns a call of each method of a store, with valid input.
-func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string]func() error {
+func everyCall(ctx context.Context, db admin.Database, j *dibs.RawJob) map[string]func() error {
 	return map[string]func() error{
 		"Enqueue": func() error { _, err := db.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}}); return err },
 		"Claim":   func() error { _, err := db.Claim(ctx, dibs.ClaimRequest{N: 1, Worker: "w"}); return err },
@@ -32,10 +33,10 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 		"Sweep":   func() error { _, err := db.Sweep(ctx); return err },
 		"Get":     func() error { _, err := db.Get(ctx, j.ID); return err },
 		"Wait":    func() error { return waitBriefly(ctx, db, j.ID) },
-		"List":    func() error { _, err := db.List(ctx, dibs.Filter{}); return err },
+		"List":    func() error { _, err := db.List(ctx, admin.Filter{}); return err },
 		"Cancel":  func() error { _, _, err := db.Cancel(ctx, []int64{j.ID}); return err },
 		"Requeue": func() error { _, err := db.Requeue(ctx, []int64{j.ID}, time.Time{}); return err },
-		"Edit":    func() error { _, err := db.Edit(ctx, []int64{j.ID}, dibs.Edit{Priority: new(1)}); return err },
+		"Edit":    func() error { _, err := db.Edit(ctx, []int64{j.ID}, admin.Edit{Priority: new(1)}); return err },
 		"Prune":   func() error { _, err := db.Prune(ctx, "", "", 0); return err },
 		"Queues":  func() error { _, err := db.Queues(ctx); return err },
 		"ChangeQueue": func() error {
@@ -48,7 +49,7 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 		},
 		"Stats":      func() error { _, err := db.Stats(ctx); return err },
 		"Changes":    func() error { _, err := db.Changes(ctx, 1); return err },
-		"NoteChange": func() error { return db.NoteChange(ctx, dibs.Change{Did: "x"}) },
+		"NoteChange": func() error { return db.NoteChange(ctx, admin.Change{Did: "x"}) },
 		"Workers":    func() error { _, err := db.Workers(ctx); return err },
 		"DueKinds":   func() error { _, err := db.DueKinds(ctx, "q"); return err },
 		"Register":   func() error { return db.Register(ctx, anEntry("w")) },
@@ -71,7 +72,7 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 }
 
 // waitBriefly is Wait, for no longer than a moment.
-func waitBriefly(ctx context.Context, db dibs.Database, id int64) error {
+func waitBriefly(ctx context.Context, db admin.Database, id int64) error {
 	if ctx != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, 10*time.Millisecond)
@@ -91,7 +92,7 @@ func onePrefix(t *test, name string, err error) {
 
 // Refused expects each call on a database that does not answer, or refuses everything, to
 // return an error with one prefix.
-func Refused(t *testing.T, db dibs.Database) {
+func Refused(t *testing.T, db admin.Database) {
 	t.Helper()
 	j := &dibs.RawJob{ID: 1, Token: dibs.Token{1}}
 	in := &test{T: t}
@@ -106,7 +107,7 @@ func Refused(t *testing.T, db dibs.Database) {
 }
 
 // expectFailures expects each call on db to fail and to change nothing.
-func (t *test) expectFailures(ctx context.Context, db dibs.Database) {
+func (t *test) expectFailures(ctx context.Context, db admin.Database) {
 	t.Helper()
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	j := t.claimOne(dibs.ClaimRequest{Worker: "w"})
@@ -118,7 +119,7 @@ func (t *test) expectFailures(ctx context.Context, db dibs.Database) {
 		onePrefix(t, name, err)
 	}
 	sameJob(t, t.get(j.ID), j)
-	equal(t, "jobs", len(t.list(dibs.Filter{})), 2)
+	equal(t, "jobs", len(t.list(admin.Filter{})), 2)
 	queues, err := t.db.Queues(t.ctx)
 	t.must(err)
 	equal(t, "queues", queues, []dibs.Queue{dibs.DefaultSettings(dibs.DefaultQueue)})
@@ -197,7 +198,7 @@ func cutOff(t *test) {
 			succeeded++
 		}
 	}
-	n := len(t.listPaged(dibs.Filter{Limit: 1000}, func() {}))
+	n := len(t.listPaged(admin.Filter{Limit: 1000}, func() {}))
 	if n%size != 0 || n < succeeded*size {
 		t.Fatalf("%d jobs are there of 20 batches of %d, of which %d were reported", n, size, succeeded)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var deleteQueueCases = []oneCase{
@@ -20,7 +21,7 @@ var deleteQueueCases = []oneCase{
 }
 
 // queueNames lists the queues that a store sees.
-func (t *test) queueNames(db dibs.Database) (names []string) {
+func (t *test) queueNames(db admin.Database) (names []string) {
 	t.Helper()
 	queues, err := db.Queues(t.ctx)
 	t.must(err)
@@ -106,9 +107,9 @@ func deleteNeededQueue(t *test) {
 	worker := anEntry("mailer")
 	worker.Queues = []string{"other", "q"}
 	t.register(worker)
-	kept := len(t.list(dibs.Filter{Queue: "q", State: dibs.Completed}))
+	kept := len(t.list(admin.Filter{Queue: "q", State: dibs.Completed}))
 	t.queueStays("q", true, `the schedule "nightly" enqueues into it`, `the worker "mailer" serves it`)
-	equal(t, "ended jobs after a refusal", len(t.list(dibs.Filter{Queue: "q", State: dibs.Completed})), kept)
+	equal(t, "ended jobs after a refusal", len(t.list(admin.Filter{Queue: "q", State: dibs.Completed})), kept)
 	t.must(t.db.DeleteSchedule(t.ctx, "nightly"))
 	t.queueStays("q", true, "mailer")
 	worker.State = dibs.WorkerStopped
@@ -152,7 +153,7 @@ func deleteQueueRace(t *test) {
 	times := int32(raceSize(16))
 	var left, deleted atomic.Int32
 	left.Store(enqueuers)
-	t.runOnStores(enqueuers+claimers+1, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(enqueuers+claimers+1, func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error {
 		switch {
 		case i < enqueuers:
 			defer left.Add(-1)
@@ -189,7 +190,7 @@ func deleteQueueRace(t *test) {
 }
 
 // enqueueAndWait returns when the job has ended. It may be deleted with its queue then.
-func enqueueAndWait(ctx context.Context, db dibs.Database, j dibs.NewJob) error {
+func enqueueAndWait(ctx context.Context, db admin.Database, j dibs.NewJob) error {
 	done, err := db.Enqueue(ctx, []dibs.NewJob{j})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var enqueueCases = []oneCase{
@@ -103,7 +104,7 @@ func payloadBytes(t *test) {
 		batch = append(batch, dibs.NewJob{Kind: "k", Payload: json.RawMessage(p)}, dibs.NewJob{Kind: "k", Payload: []byte(p)})
 	}
 	all := t.enqueue(batch...)
-	listed := t.list(dibs.Filter{})
+	listed := t.list(admin.Filter{})
 	slices.Reverse(listed)
 	claimed := t.claim(dibs.ClaimRequest{N: len(batch)})
 	sameIDs(t, "claimed", ids(claimed), all)
@@ -167,7 +168,7 @@ func badJobInBatch(t *test) {
 	batch[50].Payload = json.RawMessage(`{"a":`)
 	_, err := t.db.Enqueue(t.ctx, batch)
 	invalid(t, err, "jobs[50].payload")
-	sameIDs(t, "jobs after the refused batch", ids(t.list(dibs.Filter{})), nil)
+	sameIDs(t, "jobs after the refused batch", ids(t.list(admin.Filter{})), nil)
 	sameIDs(t, "claimed after the refused batch", ids(t.claim(dibs.ClaimRequest{N: 100})), nil)
 }
 
@@ -181,14 +182,14 @@ func strangeNames(t *test) {
 		id := t.enqueue(enqueued)[0]
 		j := t.claimOne(dibs.ClaimRequest{Queue: n, Worker: n, Kinds: []string{n}})
 		equal(t, "names", []any{j.ID, j.Queue, j.Kind, j.Group, j.UniqueKey, j.Worker}, []any{id, n, n, n, n, n})
-		sameIDs(t, "listed", ids(t.list(dibs.Filter{Queue: n, Kind: n, Group: n})), []int64{id})
+		sameIDs(t, "listed", ids(t.list(admin.Filter{Queue: n, Kind: n, Group: n})), []int64{id})
 		t.finish(j.Lease().Retry(n))
 		equal(t, "error text", t.get(id).Errors[0].Error, n)
 	}
 	key := strings.Repeat("k", dibs.MaxUniqueKey)
 	holder := t.enqueue(dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: key})[0]
 	equal(t, "unique key", t.get(holder).UniqueKey, key)
-	sameIDs(t, "the holder of a long key", ids(t.list(dibs.Filter{Queue: "q", UniqueKey: key})), []int64{holder})
+	sameIDs(t, "the holder of a long key", ids(t.list(admin.Filter{Queue: "q", UniqueKey: key})), []int64{holder})
 }
 
 // A job with a run_at in the past must not overtake older jobs.
@@ -241,7 +242,7 @@ func enqueuedElsewhere(t *test) {
 // A store may merge concurrent calls into one statement. Each caller must still get its own
 // ids, in the order of its jobs.
 func concurrentBatches(t *test) {
-	stores := []dibs.Database{t.db, t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t)}
 	const callers, size = 16, 25
 	got := make([][]dibs.Enqueued, callers)
 	t.runAtOnce(callers, func(i int) (err error) {
@@ -263,7 +264,7 @@ func concurrentBatches(t *test) {
 			equal(t, "payload", string(t.get(e.ID).Payload), fmt.Sprintf(`"%d/%d"`, i, k))
 		}
 	}
-	equal(t, "jobs", len(t.list(dibs.Filter{Limit: 1000})), callers*size)
+	equal(t, "jobs", len(t.list(admin.Filter{Limit: 1000})), callers*size)
 }
 
 func badBatchAlone(t *test) {
@@ -279,5 +280,5 @@ func badBatchAlone(t *test) {
 		}
 		return nil
 	})
-	equal(t, "jobs", len(t.list(dibs.Filter{})), callers*3/4*3)
+	equal(t, "jobs", len(t.list(admin.Filter{})), callers*3/4*3)
 }

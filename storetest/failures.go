@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var failureCases = []oneCase{
@@ -20,8 +21,8 @@ var failureCases = []oneCase{
 }
 
 func failuresListed(t *test) {
-	equal(t, "of an empty database", len(t.failures(dibs.FailureFilter{Queues: []string{"q0"}})), 0)
-	var want []dibs.Failure
+	equal(t, "of an empty database", len(t.failures(admin.FailureFilter{Queues: []string{"q0"}})), 0)
+	var want []admin.Failure
 	for i := range 12 {
 		q := fmt.Sprint("q", i%3)
 		id := t.enqueue(dibs.NewJob{Queue: q, Kind: fmt.Sprint("k", i%2), MaxAttempts: 2, Payload: "large"})[0]
@@ -30,23 +31,23 @@ func failuresListed(t *test) {
 			t.finish(j.Lease().RetryAfter(0, fmt.Sprintf("error %d of job %d", attempt, i)))
 		}
 		j := t.get(id)
-		want = append(want, dibs.Failure{ID: id, Queue: q, Kind: j.Kind, At: j.FinishedAt, Attempt: 2, Error: fmt.Sprintf("error 1 of job %d", i)})
+		want = append(want, admin.Failure{ID: id, Queue: q, Kind: j.Kind, At: j.FinishedAt, Attempt: 2, Error: fmt.Sprintf("error 1 of job %d", i)})
 		t.waitUntilTime(j.FinishedAt.Add(time.Microsecond))
 		t.finish(t.completedBeside(q).Lease().Complete(nil), t.completedBeside(q).Lease().Cancel("not this"))
 	}
 	slices.Reverse(want)
-	equal(t, "of all queues", t.failures(dibs.FailureFilter{Queues: []string{"q2", "q0", "q1", "nobody's", "q1"}}), want)
+	equal(t, "of all queues", t.failures(admin.FailureFilter{Queues: []string{"q2", "q0", "q1", "nobody's", "q1"}}), want)
 	for q := range 4 {
 		name := fmt.Sprint("q", q)
-		of := slices.DeleteFunc(slices.Clone(want), func(f dibs.Failure) bool { return f.Queue != name })
-		for _, limit := range []int{0, dibs.MaxFailures, 4, 3, 1} {
-			got := t.failures(dibs.FailureFilter{Queues: []string{name}, Limit: limit})
+		of := slices.DeleteFunc(slices.Clone(want), func(f admin.Failure) bool { return f.Queue != name })
+		for _, limit := range []int{0, admin.MaxFailures, 4, 3, 1} {
+			got := t.failures(admin.FailureFilter{Queues: []string{name}, Limit: limit})
 			equal(t, fmt.Sprintf("of %s, up to %d", name, limit), got, of[:min(cmp.Or(limit, 4), len(of))])
 		}
 	}
 }
 
-func (t *test) failures(f dibs.FailureFilter) []dibs.Failure {
+func (t *test) failures(f admin.FailureFilter) []admin.Failure {
 	t.Helper()
 	list, err := t.db.Failures(t.ctx, f)
 	t.must(err)
@@ -68,7 +69,7 @@ func (t *test) dieIn(queue string, n int) []int64 {
 func failuresOfEach(t *test) {
 	first, second := t.dieIn("first", 3), t.dieIn("second", 5)
 	got := map[string][]int64{}
-	for _, f := range t.failures(dibs.FailureFilter{Queues: []string{"first", "second"}, Limit: 2}) {
+	for _, f := range t.failures(admin.FailureFilter{Queues: []string{"first", "second"}, Limit: 2}) {
 		got[f.Queue] = append(got[f.Queue], f.ID)
 	}
 	equal(t, "the last two of each", got, map[string][]int64{"first": {first[2], first[1]}, "second": {second[4], second[3]}})
@@ -78,7 +79,7 @@ func failuresOfEach(t *test) {
 func failuresGoOn(t *test) {
 	ids := append(t.dieIn("q", 5), t.dieIn("q", 6)...)
 	var got []int64
-	f := dibs.FailureFilter{Queues: []string{"q"}, Limit: 4}
+	f := admin.FailureFilter{Queues: []string{"q"}, Limit: 4}
 	for range 3 {
 		page := t.failures(f)
 		for _, one := range page {
@@ -113,7 +114,7 @@ func failuresOdd(t *test) {
 		}
 		want = append(want, stored)
 	}
-	list := t.failures(dibs.FailureFilter{Queues: []string{dibs.DefaultQueue}})
+	list := t.failures(admin.FailureFilter{Queues: []string{dibs.DefaultQueue}})
 	got := make([]string, len(list))
 	for i, f := range list {
 		got[i] = f.Error
@@ -123,22 +124,22 @@ func failuresOdd(t *test) {
 	equal(t, "errors", got, want)
 	for _, errors := range []string{`'{"a":1}'`, `'["a", 7, null]'`, `'7'`, `'[{"error": 5}]'`, `'[{"error": {"error": 1}}]'`, t.one("'null'", "'nonsense'"), "null"} {
 		t.runSQL("update %sfinished set errors = " + errors)
-		list := t.failures(dibs.FailureFilter{Queues: []string{dibs.DefaultQueue}})
+		list := t.failures(admin.FailureFilter{Queues: []string{dibs.DefaultQueue}})
 		equal(t, "failures with errors "+errors, len(list), len(texts))
 	}
 }
 
 func badFailures(t *test) {
-	for field, f := range map[string]dibs.FailureFilter{
-		"limit":     {Queues: []string{"a", "b"}, Limit: dibs.MaxFailures/2 + 1},
+	for field, f := range map[string]admin.FailureFilter{
+		"limit":     {Queues: []string{"a", "b"}, Limit: admin.MaxFailures/2 + 1},
 		"queues":    {},
 		"queues[1]": {Queues: []string{"a", "a\nb"}},
-		"before":    {Queues: []string{"a"}, Before: &dibs.Failure{At: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}},
+		"before":    {Queues: []string{"a"}, Before: &admin.Failure{At: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}},
 	} {
 		_, err := t.db.Failures(t.ctx, f)
 		invalid(t, err, field)
 	}
-	_, err := t.db.Failures(t.ctx, dibs.FailureFilter{Queues: []string{"a"}, Limit: -1})
+	_, err := t.db.Failures(t.ctx, admin.FailureFilter{Queues: []string{"a"}, Limit: -1})
 	invalid(t, err, "limit")
 }
 
@@ -147,8 +148,8 @@ func badFailures(t *test) {
 func lastTimes(t *test) {
 	none, err := t.db.Times(t.ctx, "nobody's")
 	t.must(err)
-	equal(t, "times of no jobs", none, dibs.Times{})
-	all := t.enqueue(copies(dibs.TimesOf+1, dibs.NewJob{Queue: "q", Kind: "k"})...)
+	equal(t, "times of no jobs", none, admin.Times{})
+	all := t.enqueue(copies(admin.TimesOf+1, dibs.NewJob{Queue: "q", Kind: "k"})...)
 	for _, j := range t.claim(dibs.ClaimRequest{Queue: "q", N: len(all)}) {
 		t.finish(j.Lease().Complete(nil))
 	}
@@ -171,9 +172,9 @@ func lastTimes(t *test) {
 	got, err := t.db.Times(t.ctx, "q")
 	t.must(err)
 	const ms = time.Millisecond
-	equal(t, "times", got, dibs.Times{
-		Jobs: dibs.TimesOf, Since: t.get(all[1]).FinishedAt,
-		Wait: dibs.Percentiles{P50: 500 * ms, P95: 950 * ms, P99: 990 * ms}, Run: dibs.Percentiles{P50: 1000 * ms, P95: 1900 * ms, P99: 1980 * ms},
+	equal(t, "times", got, admin.Times{
+		Jobs: admin.TimesOf, Since: t.get(all[1]).FinishedAt,
+		Wait: admin.Percentiles{P50: 500 * ms, P95: 950 * ms, P99: 990 * ms}, Run: admin.Percentiles{P50: 1000 * ms, P95: 1900 * ms, P99: 1980 * ms},
 	})
 	_, err = t.db.Times(t.ctx, "")
 	invalid(t, err, "queue")

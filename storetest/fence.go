@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // A write with a token that is no longer valid changes nothing, and returns an error.
@@ -148,7 +149,7 @@ func othersTakeEffect(t *test) {
 // Two finishes can have the same token: a worker repeats a call whose first attempt was only
 // slow. Exactly one of them must succeed.
 func finishAtOnce(t *test) {
-	stores := []dibs.Database{t.db, t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t)}
 	const n = 40
 	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: n, Lease: time.Minute})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // The limit of jobs of one group that run at once. Requirement 3: a group key with a limit
@@ -42,8 +43,8 @@ func limitBacklogs(t *test) {
 	t.enqueue(copies(most+3, grouped("b"))...)
 	t.enqueue(copies(3, dibs.NewJob{Queue: "other", Kind: "k", Group: "x"})...)
 	t.claimSoon(dibs.ClaimRequest{}, 5)
-	want := []dibs.Backlog{{Group: "a", Places: 1, Blocked: 1}, {Group: "b", Places: 2, Blocked: most}}
-	read := func(queue, after string) []dibs.Backlog {
+	want := []admin.Backlog{{Group: "a", Places: 1, Blocked: 1}, {Group: "b", Places: 2, Blocked: most}}
+	read := func(queue, after string) []admin.Backlog {
 		t.Helper()
 		got, err := t.db.Backlogs(t.ctx, queue, after)
 		t.must(err)
@@ -55,15 +56,15 @@ func limitBacklogs(t *test) {
 	equal(t, "backlogs of an unknown queue", len(read("unknown", "")), 0)
 
 	var many []dibs.NewJob
-	for i := range dibs.MaxBacklogs + 2 {
+	for i := range admin.MaxBacklogs + 2 {
 		many = append(many, copies(2, dibs.NewJob{Queue: "many", Kind: "k", Group: fmt.Sprintf("g%03d", i)})...)
 	}
 	t.enqueue(many...)
-	t.claimSoon(dibs.ClaimRequest{Queue: "many"}, dibs.MaxBacklogs+2)
+	t.claimSoon(dibs.ClaimRequest{Queue: "many"}, admin.MaxBacklogs+2)
 	first := read("many", "")
-	equal(t, "groups at once", len(first), dibs.MaxBacklogs)
+	equal(t, "groups at once", len(first), admin.MaxBacklogs)
 	rest := read("many", first[len(first)-1].Group)
-	equal(t, "groups after these", rest, []dibs.Backlog{{Group: "g500", Places: 1, Blocked: 1}, {Group: "g501", Places: 1, Blocked: 1}})
+	equal(t, "groups after these", rest, []admin.Backlog{{Group: "g500", Places: 1, Blocked: 1}, {Group: "g501", Places: 1, Blocked: 1}})
 	for field, of := range map[string][2]string{"queue": {"", "a"}, "after": {"q", "a\nb"}} {
 		_, err := t.db.Backlogs(t.ctx, of[0], of[1])
 		invalid(t, err, field)

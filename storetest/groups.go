@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Requirement 3: jobs of one concurrency group may all be queued, never run at the
@@ -100,7 +101,7 @@ func groupStates(t *test) {
 	t.inState(dibs.Blocked, all[1:]...)
 	s := t.stats(dibs.DefaultQueue)
 	equal(t, "waiting, blocked, running", []int64{s.Waiting, s.Blocked, s.Running}, []int64{0, 2, 1})
-	sameIDs(t, "listed as blocked", ids(t.list(dibs.Filter{State: dibs.Blocked})), []int64{all[2], all[1]})
+	sameIDs(t, "listed as blocked", ids(t.list(admin.Filter{State: dibs.Blocked})), []int64{all[2], all[1]})
 	later := grouped("g")
 	later.Delay = time.Hour
 	t.inState(dibs.Waiting, t.enqueue(later)...)
@@ -152,13 +153,13 @@ func groupStrict(t *test) {
 	past := time.Unix(0, 0)
 	t.finish(jobs[0].Lease().RetryAfter(time.Hour, "e"))
 	t.claimExactly("while it waits for its retry")
-	t.edit(dibs.Edit{RunAt: &past}, all[0])
+	t.edit(admin.Edit{RunAt: &past}, all[0])
 	first := t.claimExactly("the retry", all[0])
 	t.finish(first[0].Lease().Snooze(100 * time.Millisecond))
 	t.waitUntilTime(t.get(all[0]).RunAt)
 	first = t.claimExactly("after it was delayed", all[0])
 	t.finish(first[0].Lease().RetryAfter(time.Hour, "e"))
-	t.edit(dibs.Edit{RunAt: &past}, all[0])
+	t.edit(admin.Edit{RunAt: &past}, all[0])
 	t.finish(t.claimExactly("the first once more", all[0])[0].Lease().Die("e"))
 	t.complete(t.claimExactly("the second after its death", all[1])...)
 	t.claimExactly("the third after its completion", all[2])
@@ -260,16 +261,16 @@ func groupCancel(t *test) {
 func groupEdit(t *test) {
 	all := t.enqueue(copies(4, grouped("g"))...)
 	running := t.claimExactly("the first", all[0])
-	sameIDs(t, "edited", t.edit(dibs.Edit{Priority: new(0)}, all[2]), all[2:3])
+	sameIDs(t, "edited", t.edit(admin.Edit{Priority: new(0)}, all[2]), all[2:3])
 	t.claimExactly("while the first runs")
 	t.finish(running[0].Lease().Release())
 	second := t.claimExactly("the better one", all[2])
 	t.complete(second...)
 	at := time.Now().Add(time.Hour)
-	t.edit(dibs.Edit{RunAt: &at}, all[0])
+	t.edit(admin.Edit{RunAt: &at}, all[0])
 	t.complete(t.claimExactly("the second, the first being put off", all[1])...)
 	past := time.Unix(0, 0)
-	t.edit(dibs.Edit{RunAt: &past}, all[0])
+	t.edit(admin.Edit{RunAt: &past}, all[0])
 	t.complete(t.claimExactly("the last", all[3])...)
 	t.claimExactly("the first, due since the edit", all[0])
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // What becomes of a job that holds a unique key when another one is enqueued with it.
@@ -214,7 +215,7 @@ func heldWide(t *test) {
 		}
 		if round == 6 {
 			t.expectWide(shifted, t.claim(dibs.ClaimRequest{N: 12})...)
-			t.expectWide(shifted, t.list(dibs.Filter{State: dibs.Running})...)
+			t.expectWide(shifted, t.list(admin.Filter{State: dibs.Running})...)
 		}
 	}
 }
@@ -308,7 +309,7 @@ func (t *test) seen(queue string, order map[int64]int) []string {
 // heldRace claims jobs while they are being replaced. Each key has one caller who replaces it, so
 // the payload of a claimed job must be the last one that this caller was told to be the job's.
 func heldRace(t *test) {
-	stores := []dibs.Database{t.db, t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t)}
 	const keys, rounds, claimers = 6, 150, 4
 	told := make([]map[int64]string, keys)
 	claimed := make([]map[int64]string, claimers)
@@ -359,7 +360,7 @@ func heldRace(t *test) {
 }
 
 // claimAndComplete runs all jobs until nobody enqueues any more, and notes their payloads.
-func (t *test) claimAndComplete(db dibs.Database, enqueuers *atomic.Int32, seen map[int64]string) error {
+func (t *test) claimAndComplete(db admin.Database, enqueuers *atomic.Int32, seen map[int64]string) error {
 	for last := false; ; {
 		left := enqueuers.Load() > 0
 		jobs, err := db.Claim(t.ctx, dibs.ClaimRequest{Worker: "w", N: 3, Lease: time.Hour})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var jobsCases = []oneCase{
@@ -164,23 +165,23 @@ func cancelThenRetryLast(t *test) {
 func editPriority(t *test) {
 	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
 	before := t.get(all[2])
-	sameIDs(t, "edited", t.edit(dibs.Edit{Priority: new(1)}, all[2], 1<<60), all[2:3])
+	sameIDs(t, "edited", t.edit(admin.Edit{Priority: new(1)}, all[2], 1<<60), all[2:3])
 	after := t.get(all[2])
 	before.Priority = 1
 	sameJob(t, after, before)
-	t.edit(dibs.Edit{Priority: new(dibs.MaxPriority)}, all[0])
+	t.edit(admin.Edit{Priority: new(dibs.MaxPriority)}, all[0])
 	t.claimExactly("in the new order", all[2], all[1], all[3], all[0])
 }
 
 func editRunAt(t *test) {
 	all := t.enqueue(append(copies(3, dibs.NewJob{Kind: "k"}), dibs.NewJob{Kind: "k", Delay: time.Hour})...)
 	at := time.Now().Add(2 * time.Hour).Truncate(time.Millisecond)
-	sameIDs(t, "put off", t.edit(dibs.Edit{RunAt: &at}, all[0]), all[:1])
+	sameIDs(t, "put off", t.edit(admin.Edit{RunAt: &at}, all[0]), all[:1])
 	if got := t.get(all[0]).RunAt; !got.Equal(at) {
 		t.Fatalf("run_at: got %v, want %v", got, at)
 	}
 	past := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-	sameIDs(t, "called up", t.edit(dibs.Edit{RunAt: &past, Priority: new(300)}, all[3]), all[3:])
+	sameIDs(t, "called up", t.edit(admin.Edit{RunAt: &past, Priority: new(300)}, all[3]), all[3:])
 	if j := t.get(all[3]); j.RunAt.Before(j.CreatedAt) {
 		t.Fatalf("run_at is %v, before the job was created (%v)", j.RunAt, j.CreatedAt)
 	}
@@ -192,7 +193,7 @@ func editOnlyWaiting(t *test) {
 	first := t.claimExactly("the first", all[0])
 	t.complete(first...)
 	t.claimExactly("the second", all[1])
-	sameIDs(t, "edited", t.edit(dibs.Edit{Priority: new(7)}, append(all, all...)...), all[2:])
+	sameIDs(t, "edited", t.edit(admin.Edit{Priority: new(7)}, append(all, all...)...), all[2:])
 	equal(t, "priorities", []int{t.get(all[0]).Priority, t.get(all[1]).Priority, t.get(all[2]).Priority},
 		[]int{dibs.DefaultPriority, dibs.DefaultPriority, 7})
 }
@@ -217,7 +218,7 @@ func pruneNarrowed(t *test) {
 	equal(t, "deleted dead jobs of both queues", t.prune("", dibs.Dead, 0), 4)
 	equal(t, "all of b", t.prune("b", "", 0), 4)
 	equal(t, "of nobody's", t.prune("nobody's", "", 0), 0)
-	remaining := t.list(dibs.Filter{State: dibs.Cancelled})
+	remaining := t.list(admin.Filter{State: dibs.Cancelled})
 	equal(t, "left", len(remaining), 2)
 	s := t.stats("a")
 	equal(t, "counts of a", []int64{s.Completed, s.Dead, s.Cancelled}, []int64{0, 0, 2})
@@ -319,7 +320,7 @@ func deleteOrRequeue(t *test) {
 	}
 	var done [4][]int64
 	t.runAtOnce(len(done), func(i int) (err error) {
-		db := []dibs.Database{t.db, another}[i/2]
+		db := []admin.Database{t.db, another}[i/2]
 		for part := range slices.Chunk(all, 20) {
 			change := db.DeleteEnded
 			if i%2 == 0 {

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
 // recorded is a store that records its calls. It gives each new job a payload with a key, by
 // which package history identifies the job.
 type recorded struct {
-	dibs.Database
+	admin.Database
 	keys *atomic.Int64
 }
 
@@ -43,7 +44,7 @@ func (t *test) record() (judge func(effects map[int64]int)) {
 	plain, another := t.db, t.Another
 	t.rec = recorder()
 	t.db = recorded{history.Wrap(plain, t.rec), keys}
-	t.Another = func(tb testing.TB) dibs.Database { return recorded{history.Wrap(another(tb), recorder()), keys} }
+	t.Another = func(tb testing.TB) admin.Database { return recorded{history.Wrap(another(tb), recorder()), keys} }
 	return func(effects map[int64]int) {
 		t.Helper()
 		start := dibs.DefaultSettings(dibs.DefaultQueue)

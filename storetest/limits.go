@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // A call with invalid input is refused as a whole, before it changes anything. The error
@@ -144,7 +145,7 @@ func nested(n int) json.RawMessage {
 // expectEmpty expects that the database has no jobs.
 func (t *test) expectEmpty() {
 	t.Helper()
-	sameIDs(t, "jobs", ids(t.list(dibs.Filter{})), nil)
+	sameIDs(t, "jobs", ids(t.list(admin.Filter{})), nil)
 	queues, err := t.db.Queues(t.ctx)
 	t.must(err)
 	equal(t, "queues", len(queues), 0)
@@ -166,11 +167,11 @@ func badNames(t *test) {
 		invalid(t, err, "queue")
 		invalid(t, t.db.ChangeGroup(t.ctx, text, "g", dibs.GroupChange{Limit: new(1)}.Apply), "queue")
 		invalid(t, t.db.ChangeGroup(t.ctx, "q", text, dibs.GroupChange{Limit: new(1)}.Apply), "group")
-		_, err = t.db.List(t.ctx, dibs.Filter{Queue: text})
+		_, err = t.db.List(t.ctx, admin.Filter{Queue: text})
 		invalid(t, err, "queue")
-		_, err = t.db.List(t.ctx, dibs.Filter{Kind: text})
+		_, err = t.db.List(t.ctx, admin.Filter{Kind: text})
 		invalid(t, err, "kind")
-		_, err = t.db.List(t.ctx, dibs.Filter{Group: text})
+		_, err = t.db.List(t.ctx, admin.Filter{Group: text})
 		invalid(t, err, "group")
 		_, err = t.db.Prune(t.ctx, text, "", 0)
 		invalid(t, err, "queue")
@@ -290,7 +291,7 @@ func badAdmin(t *test) {
 	for _, call := range map[string]func(ids []int64) error{
 		"Cancel":  func(ids []int64) error { _, _, err := t.db.Cancel(t.ctx, ids); return err },
 		"Requeue": func(ids []int64) error { _, err := t.db.Requeue(t.ctx, ids, time.Time{}); return err },
-		"Edit":    func(ids []int64) error { _, err := t.db.Edit(t.ctx, ids, dibs.Edit{Priority: new(1)}); return err },
+		"Edit":    func(ids []int64) error { _, err := t.db.Edit(t.ctx, ids, admin.Edit{Priority: new(1)}); return err },
 	} {
 		invalid(t, call([]int64{1, 0}), "ids[1]")
 		invalid(t, call([]int64{-5}), "ids[0]")
@@ -298,17 +299,17 @@ func badAdmin(t *test) {
 	}
 	id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
 	t.expectUnchanged(id, func() {
-		for field, e := range map[string]dibs.Edit{
+		for field, e := range map[string]admin.Edit{
 			"edit": {}, "priority": {Priority: new(-1), RunAt: new(time.Now())}, "run_at": {Priority: new(1), RunAt: new(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))},
 		} {
 			_, err := t.db.Edit(t.ctx, []int64{id}, e)
 			invalid(t, err, field)
 		}
-		for field, f := range map[string]dibs.Filter{"state": {State: "done"}, "limit": {Limit: 1001}} {
+		for field, f := range map[string]admin.Filter{"state": {State: "done"}, "limit": {Limit: 1001}} {
 			_, err := t.db.List(t.ctx, f)
 			invalid(t, err, field)
 		}
-		_, err := t.db.List(t.ctx, dibs.Filter{Limit: -1})
+		_, err := t.db.List(t.ctx, admin.Filter{Limit: -1})
 		invalid(t, err, "limit")
 		for _, s := range []dibs.State{dibs.Waiting, dibs.Running, dibs.Blocked, "done"} {
 			_, err := t.db.Prune(t.ctx, "", s, 0)
@@ -326,7 +327,7 @@ func emptyBatches(t *test) {
 	t.finish()
 	t.extendAll(time.Minute)
 	for call, n := range map[string]int{
-		"cancelled": len(slices.Concat(t.cancel())), "requeued": len(t.requeue()), "edited": len(t.edit(dibs.Edit{Priority: new(1)})),
+		"cancelled": len(slices.Concat(t.cancel())), "requeued": len(t.requeue()), "edited": len(t.edit(admin.Edit{Priority: new(1)})),
 	} {
 		equal(t, call, n, 0)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Requirement 5: messages can be queried; lists never slow the queue.
@@ -28,7 +29,7 @@ func listNotFinal(t *test) {
 	all := t.enqueue(append(copies(3, grouped("g")), dibs.NewJob{Kind: "k"}, dibs.NewJob{Kind: "k", Delay: time.Hour}, dibs.NewJob{Kind: "k", Priority: new(1)})...)
 	jobs := t.claimExactly("due", all[5], all[0], all[3])
 	t.complete(jobs[2])
-	got := t.list(dibs.Filter{})
+	got := t.list(admin.Filter{})
 	sameIDs(t, "listed", ids(got), []int64{all[5], all[4], all[2], all[1], all[0]})
 	for _, j := range got {
 		sameJob(t, j, t.get(j.ID))
@@ -43,13 +44,13 @@ func listFinal(t *test) {
 		t.waitUntilTime(t.get(jobs[i].ID).FinishedAt)
 	}
 	t.finish(jobs[1].Lease().Die("e"))
-	got := t.list(dibs.Filter{State: dibs.Completed, Queue: dibs.DefaultQueue})
+	got := t.list(admin.Filter{State: dibs.Completed, Queue: dibs.DefaultQueue})
 	sameIDs(t, "completed", ids(got), []int64{jobs[3].ID, jobs[0].ID, jobs[2].ID})
 	for _, j := range got {
 		sameJob(t, j, t.get(j.ID))
 	}
-	sameIDs(t, "dead", ids(t.list(dibs.Filter{State: dibs.Dead})), []int64{jobs[1].ID})
-	sameIDs(t, "cancelled", ids(t.list(dibs.Filter{State: dibs.Cancelled})), nil)
+	sameIDs(t, "dead", ids(t.list(admin.Filter{State: dibs.Dead})), []int64{jobs[1].ID})
+	sameIDs(t, "cancelled", ids(t.list(admin.Filter{State: dibs.Cancelled})), nil)
 }
 
 // history fills two queues with jobs in every state, and returns them as Get returns them.
@@ -82,7 +83,7 @@ func (t *test) history() []*dibs.RawJob {
 var states = []dibs.State{dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Completed, dibs.Dead, dibs.Cancelled}
 
 // matches reports whether a filter selects a job.
-func matches(f dibs.Filter, j *dibs.RawJob) bool {
+func matches(f admin.Filter, j *dibs.RawJob) bool {
 	return (f.Queue == "" || f.Queue == j.Queue) && (f.Kind == "" || f.Kind == j.Kind) && (f.Group == "" || f.Group == j.Group) &&
 		(f.State == j.State || f.State == "" && !j.State.Final()) &&
 		(!f.Scheduled || j.RunAt.After(time.Now())) && (f.Worker == "" || f.Worker == j.Worker) && strings.Contains(string(j.Payload), f.Payload) &&
@@ -93,7 +94,7 @@ func matches(f dibs.Filter, j *dibs.RawJob) bool {
 func listNarrowed(t *test) {
 	jobs := t.history()
 	for _, state := range append(states, "") {
-		for _, f := range []dibs.Filter{
+		for _, f := range []admin.Filter{
 			{}, {Queue: "q0"}, {Queue: "q1", Kind: "k1"}, {Kind: "k2"}, {Group: "g2"}, {Queue: "q0", Group: "g4", Kind: "k0"}, {Queue: "nobody's"},
 		} {
 			f.State, f.Limit = state, 1000
@@ -111,7 +112,7 @@ func listNarrowed(t *test) {
 }
 
 // expectMatches expects each list to have those of the jobs that its filter selects.
-func (t *test) expectMatches(jobs []*dibs.RawJob, filters ...dibs.Filter) {
+func (t *test) expectMatches(jobs []*dibs.RawJob, filters ...admin.Filter) {
 	t.Helper()
 	for _, f := range filters {
 		var want []int64
@@ -161,19 +162,19 @@ func listTexts(t *test) {
 	}
 	for _, state := range append(states, "") {
 		t.expectMatches(
-			jobs, dibs.Filter{State: state, Worker: "w1-0"}, dibs.Filter{State: state, Worker: "w1"}, dibs.Filter{State: state, Error: "refused"},
-			dibs.Filter{State: state, Error: "round 0"}, dibs.Filter{State: state, Error: "round 1", Worker: "w1-1", Queue: "q1"}, dibs.Filter{State: state, Error: "REFUSED"},
-			dibs.Filter{State: state, Error: "refused\nat 'line' 100% \\"}, dibs.Filter{State: state, Error: "100_"}, dibs.Filter{State: state, Payload: "1@"},
-			dibs.Filter{State: state, Payload: "xend"}, dibs.Filter{State: state, Payload: "%"}, dibs.Filter{State: state, Payload: `"ann-7`, Error: "dial", Kind: "k"},
+			jobs, admin.Filter{State: state, Worker: "w1-0"}, admin.Filter{State: state, Worker: "w1"}, admin.Filter{State: state, Error: "refused"},
+			admin.Filter{State: state, Error: "round 0"}, admin.Filter{State: state, Error: "round 1", Worker: "w1-1", Queue: "q1"}, admin.Filter{State: state, Error: "REFUSED"},
+			admin.Filter{State: state, Error: "refused\nat 'line' 100% \\"}, admin.Filter{State: state, Error: "100_"}, admin.Filter{State: state, Payload: "1@"},
+			admin.Filter{State: state, Payload: "xend"}, admin.Filter{State: state, Payload: "%"}, admin.Filter{State: state, Payload: `"ann-7`, Error: "dial", Kind: "k"},
 		)
 		if state == dibs.Waiting {
-			t.expectMatches(jobs, dibs.Filter{State: state, Scheduled: true}, dibs.Filter{State: state, Scheduled: true, Queue: "q1", Kind: "k"})
+			t.expectMatches(jobs, admin.Filter{State: state, Scheduled: true}, admin.Filter{State: state, Scheduled: true, Queue: "q1", Kind: "k"})
 		}
 		if state.Final() {
 			for _, since := range []time.Time{{}, times[0], times[len(times)/2], times[len(times)-1].Add(time.Microsecond)} {
 				for _, before := range []time.Time{{}, times[1], times[len(times)/2], times[len(times)/2+1]} {
-					t.expectMatches(jobs, dibs.Filter{State: state, FinishedSince: since, FinishedBefore: before},
-						dibs.Filter{State: state, Queue: "q1", FinishedSince: since, FinishedBefore: before, Error: "refused"})
+					t.expectMatches(jobs, admin.Filter{State: state, FinishedSince: since, FinishedBefore: before},
+						admin.Filter{State: state, Queue: "q1", FinishedSince: since, FinishedBefore: before, Error: "refused"})
 				}
 			}
 		}
@@ -195,17 +196,17 @@ func listAnyText(t *test) {
 		jobs = append(jobs, t.get(j.ID))
 	}
 	for _, text := range texts {
-		t.expectMatches(jobs, dibs.Filter{State: dibs.Dead, Error: "error " + text}, dibs.Filter{State: dibs.Dead, Payload: text})
+		t.expectMatches(jobs, admin.Filter{State: dibs.Dead, Error: "error " + text}, admin.Filter{State: dibs.Dead, Payload: text})
 	}
 	for _, errors := range []string{`'{"a":1}'`, `'["a", 7, null]'`, `'7'`, `'[{"error": 5}]'`, `'[{"error": {"error": 1}}]'`, t.one("'null'", "'nonsense'"), "null"} {
 		t.runSQL("update %sfinished set errors = " + strings.ReplaceAll(errors, "%", "%%"))
-		_, err := t.db.List(t.ctx, dibs.Filter{State: dibs.Dead, Error: "a"})
+		_, err := t.db.List(t.ctx, admin.Filter{State: dibs.Dead, Error: "a"})
 		t.must(err)
 	}
 }
 
 // listPaged lists all pages of a filter, and calls between before each page but the first.
-func (t *test) listPaged(f dibs.Filter, between func()) []int64 {
+func (t *test) listPaged(f admin.Filter, between func()) []int64 {
 	t.Helper()
 	var all []int64
 	for {
@@ -226,17 +227,17 @@ func (t *test) listPaged(f dibs.Filter, between func()) []int64 {
 func listPages(t *test) {
 	t.history()
 	for _, state := range append(states, "") {
-		all := ids(t.list(dibs.Filter{State: state, Limit: 1000}))
+		all := ids(t.list(admin.Filter{State: state, Limit: 1000}))
 		for _, limit := range []int{3, 7, max(1, len(all))} {
-			sameIDs(t, fmt.Sprintf("%s in pages of %d", state, limit), t.listPaged(dibs.Filter{State: state, Limit: limit}, func() {}), all)
+			sameIDs(t, fmt.Sprintf("%s in pages of %d", state, limit), t.listPaged(admin.Filter{State: state, Limit: limit}, func() {}), all)
 		}
 	}
-	equal(t, "jobs of a page by default", len(t.list(dibs.Filter{})), min(100, len(t.list(dibs.Filter{Limit: 1000}))))
+	equal(t, "jobs of a page by default", len(t.list(admin.Filter{})), min(100, len(t.list(admin.Filter{Limit: 1000}))))
 }
 
 func listPagesMoving(t *test) {
 	all := t.enqueue(copies(60, dibs.NewJob{Kind: "k", Delay: time.Hour})...)
-	got := t.listPaged(dibs.Filter{Limit: 7}, func() {
+	got := t.listPaged(admin.Filter{Limit: 7}, func() {
 		t.enqueue(dibs.NewJob{Kind: "new", Delay: time.Hour})
 		t.cancel(t.enqueue(dibs.NewJob{Kind: "new"})...)
 	})
@@ -249,14 +250,14 @@ func listBadPage(t *test) {
 		"x": "", "-": "", "1;drop": "", "\x00": "",
 		"-9000000000000000000.1": dibs.Dead, "-9223372036854775808.1": dibs.Dead, "9223372036854775807.1": dibs.Dead,
 	} {
-		_, err := t.db.List(t.ctx, dibs.Filter{After: after, State: state})
+		_, err := t.db.List(t.ctx, admin.Filter{After: after, State: state})
 		invalid(t, err, "after")
 	}
 	t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
 	for _, j := range t.claim(dibs.ClaimRequest{N: 2}) {
 		t.complete(j)
 	}
-	for _, pages := range [][2]dibs.Filter{{{Limit: 1}, {Limit: 1, State: dibs.Completed}}, {{Limit: 1, State: dibs.Completed}, {Limit: 1}}} {
+	for _, pages := range [][2]admin.Filter{{{Limit: 1}, {Limit: 1, State: dibs.Completed}}, {{Limit: 1, State: dibs.Completed}, {Limit: 1}}} {
 		p, err := t.db.List(t.ctx, pages[0])
 		t.must(err)
 		pages[1].After = p.Next
@@ -266,7 +267,7 @@ func listBadPage(t *test) {
 }
 
 func listNothing(t *test) {
-	for _, f := range []dibs.Filter{{}, {State: dibs.Running}, {State: dibs.Dead}, {Queue: "q", UniqueKey: "u"}} {
+	for _, f := range []admin.Filter{{}, {State: dibs.Running}, {State: dibs.Dead}, {Queue: "q", UniqueKey: "u"}} {
 		p, err := t.db.List(t.ctx, f)
 		t.must(err)
 		if p.Jobs == nil || len(p.Jobs) > 0 {
@@ -289,7 +290,7 @@ func listNothing(t *test) {
 	t.must(err)
 	changes, err := t.db.Changes(t.ctx, 1)
 	t.must(err)
-	failures, err := t.db.Failures(t.ctx, dibs.FailureFilter{Queues: []string{"nosuch"}})
+	failures, err := t.db.Failures(t.ctx, admin.FailureFilter{Queues: []string{"nosuch"}})
 	t.must(err)
 	for name, isNil := range map[string]bool{
 		"Queues": queues == nil, "Stats": stats == nil, "Schedules": schedules == nil, "Groups": groups == nil, "Backlogs": backlogs == nil,
@@ -307,7 +308,7 @@ func listKey(t *test) {
 	}
 	holds := func(queue, key string, want ...int64) {
 		t.Helper()
-		sameIDs(t, "jobs that hold "+key+" of "+queue, ids(t.list(dibs.Filter{Queue: queue, UniqueKey: key})), want)
+		sameIDs(t, "jobs that hold "+key+" of "+queue, ids(t.list(admin.Filter{Queue: queue, UniqueKey: key})), want)
 	}
 	const q = dibs.DefaultQueue
 	all := t.enqueue(key("a", dibs.UntilFinished), key("b", dibs.UntilClaimed), dibs.NewJob{Kind: "k", UniqueKey: "c", UniqueFor: time.Hour})
@@ -325,7 +326,7 @@ func listKey(t *test) {
 	t.complete(jobs...)
 	holds(q, "a")
 	holds(q, "c", all[2])
-	sameJob(t, t.list(dibs.Filter{Queue: q, UniqueKey: "c"})[0], t.get(all[2]))
+	sameJob(t, t.list(admin.Filter{Queue: q, UniqueKey: "c"})[0], t.get(all[2]))
 	t.prune(q, dibs.Completed, 0)
 	holds(q, "c")
 }
@@ -334,22 +335,22 @@ func listBadFilter(t *test) {
 	now := time.Now()
 	for _, c := range []struct {
 		field string
-		f     dibs.Filter
+		f     admin.Filter
 	}{
-		{"worker", dibs.Filter{Worker: "a\nb"}},
-		{"error", dibs.Filter{Error: "a\x00"}},
-		{"error", dibs.Filter{Error: strings.Repeat("e", 1025)}},
-		{"payload", dibs.Filter{Payload: "\xff"}},
-		{"payload", dibs.Filter{Payload: strings.Repeat("e", 1025)}},
-		{"unique_key", dibs.Filter{Queue: "q", UniqueKey: "a\x00"}},
-		{"unique_key", dibs.Filter{Queue: "q", UniqueKey: "a", Kind: "k"}},
-		{"unique_key", dibs.Filter{Queue: "q", UniqueKey: "a", State: dibs.Dead}},
-		{"queue", dibs.Filter{UniqueKey: "a"}},
-		{"state", dibs.Filter{Scheduled: true}},
-		{"state", dibs.Filter{Scheduled: true, State: dibs.Dead}},
-		{"state", dibs.Filter{FinishedSince: now}},
-		{"state", dibs.Filter{FinishedBefore: now, State: dibs.Running}},
-		{"finished_before", dibs.Filter{FinishedBefore: now.AddDate(9000, 0, 0), State: dibs.Dead}},
+		{"worker", admin.Filter{Worker: "a\nb"}},
+		{"error", admin.Filter{Error: "a\x00"}},
+		{"error", admin.Filter{Error: strings.Repeat("e", 1025)}},
+		{"payload", admin.Filter{Payload: "\xff"}},
+		{"payload", admin.Filter{Payload: strings.Repeat("e", 1025)}},
+		{"unique_key", admin.Filter{Queue: "q", UniqueKey: "a\x00"}},
+		{"unique_key", admin.Filter{Queue: "q", UniqueKey: "a", Kind: "k"}},
+		{"unique_key", admin.Filter{Queue: "q", UniqueKey: "a", State: dibs.Dead}},
+		{"queue", admin.Filter{UniqueKey: "a"}},
+		{"state", admin.Filter{Scheduled: true}},
+		{"state", admin.Filter{Scheduled: true, State: dibs.Dead}},
+		{"state", admin.Filter{FinishedSince: now}},
+		{"state", admin.Filter{FinishedBefore: now, State: dibs.Running}},
+		{"finished_before", admin.Filter{FinishedBefore: now.AddDate(9000, 0, 0), State: dibs.Dead}},
 	} {
 		_, err := t.db.List(t.ctx, c.f)
 		invalid(t, err, c.field)

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Middleware around the Enqueue of a store.
@@ -117,7 +118,7 @@ func middlewareFails(t *test) {
 	if _, err := t.db.Enqueue(t.ctx, []dibs.NewJob{{Kind: "refused"}}); !errors.Is(err, errNo) {
 		t.Fatalf("the error is %v", err)
 	}
-	sameIDs(t, "jobs", ids(t.list(dibs.Filter{})), kept)
+	sameIDs(t, "jobs", ids(t.list(admin.Filter{})), kept)
 }
 
 func middlewareOfSchedules(t *test) {
@@ -158,7 +159,7 @@ func middlewareMisuse(t *test) {
 	var none context.Context
 	_, err = t.db.Enqueue(none, []dibs.NewJob{{Kind: "k"}})
 	invalid(t, err, "ctx")
-	if len(t.list(dibs.Filter{})) != 0 {
+	if len(t.list(admin.Filter{})) != 0 {
 		t.Error("a job was enqueued")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // What happened in each minute. Upkeep moves it from where it is counted to where it is kept.
@@ -52,8 +53,8 @@ func (h *happened) add(j *dibs.RawJob, o dibs.Outcome) {
 }
 
 // historySum adds up all minutes of each queue.
-func (t *test) historySum(db dibs.Database, queues ...string) (map[string]happened, error) {
-	minutes, err := db.History(t.ctx, queues, dibs.HistoryKept)
+func (t *test) historySum(db admin.Database, queues ...string) (map[string]happened, error) {
+	minutes, err := db.History(t.ctx, queues, admin.HistoryKept)
 	sum := map[string]happened{}
 	for _, m := range minutes {
 		h := sum[m.Queue]
@@ -79,7 +80,7 @@ func historyExact(t *test) {
 			truth[q] = h
 		}
 	}
-	expect := func(when string, db dibs.Database) error {
+	expect := func(when string, db admin.Database) error {
 		got, err := t.historySum(db, queues...)
 		if err != nil {
 			return err
@@ -97,7 +98,7 @@ func historyExact(t *test) {
 	}
 	r := t.random()
 	for round := range rounds {
-		stores := []dibs.Database{t.db}
+		stores := []admin.Database{t.db}
 		for range processes {
 			stores = append(stores, t.Another(t))
 		}
@@ -128,7 +129,7 @@ func historyExact(t *test) {
 }
 
 // workAndNote works, and notes what it has done. No lease ends while it does.
-func workAndNote(ctx context.Context, db dibs.Database, r *rand.Rand, queues []string, note func(string, func(*happened))) error {
+func workAndNote(ctx context.Context, db admin.Database, r *rand.Rand, queues []string, note func(string, func(*happened))) error {
 	for range 15 {
 		q := queues[r.IntN(len(queues))]
 		jobs := copies(1+r.IntN(6), dibs.NewJob{Queue: q, Kind: "k", MaxAttempts: 1 + r.IntN(2)})
@@ -215,7 +216,7 @@ func historyEnds(t *test) {
 			}
 		}
 	}
-	t.requeue(ids(t.list(dibs.Filter{Queue: "kept", State: dibs.Dead}))...)
+	t.requeue(ids(t.list(admin.Filter{Queue: "kept", State: dibs.Dead}))...)
 	got, err := t.historySum(t.db, "kept")
 	t.must(err)
 	equal(t, "died, after they were requeued", got["kept"].died, int64(3))
@@ -289,7 +290,7 @@ func badHistory(t *test) {
 		since  time.Duration
 		queues []string
 	}{
-		{"since", -time.Second, nil}, {"since", dibs.HistoryKept + 1, nil}, {"queues", 0, many}, {"queues[1]", 0, []string{"q", ""}},
+		{"since", -time.Second, nil}, {"since", admin.HistoryKept + 1, nil}, {"queues", 0, many}, {"queues[1]", 0, []string{"q", ""}},
 	} {
 		_, err := t.db.History(t.ctx, c.queues, c.since)
 		invalid(t, err, c.field)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // A store answers any misuse with an error: no call panics, hangs, or leaves the store
@@ -69,7 +70,7 @@ func neverOpened(t *test) {
 		return // only a pointer to a store can be nil, or point to one that was never opened
 	}
 	for _, store := range []reflect.Value{reflect.Zero(opened), reflect.New(opened.Elem())} {
-		db := store.Interface().(dibs.Database)
+		db := store.Interface().(admin.Database)
 		for name, call := range everyCall(t.ctx, db, &dibs.RawJob{ID: 1, Token: dibs.Token{1}}) {
 			if err := recovered(call); !errors.Is(err, dibs.ErrInvalid) {
 				t.Fatalf("%s gave %v, want ErrInvalid", name, err)
@@ -94,11 +95,11 @@ func recovered(call func() error) (err error) {
 	return call()
 }
 
-// methodNames lists all methods of dibs.Database except Close, and those of the store itself
+// methodNames lists all methods of admin.Database except Close, and those of the store itself
 // for callers' transactions and locks, if it has them.
-func (t *test) methodNames(db dibs.Database) []string {
+func (t *test) methodNames(db admin.Database) []string {
 	var names []string
-	methods := reflect.TypeFor[dibs.Database]()
+	methods := reflect.TypeFor[admin.Database]()
 	for i := range methods.NumMethod() {
 		names = append(names, methods.Method(i).Name)
 	}

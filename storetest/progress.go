@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Progress belongs to one attempt: its holder sets it by extending the lease, and nobody else.
@@ -34,7 +35,7 @@ func (t *test) extendWith(j *dibs.RawJob, p dibs.Progress) dibs.Extended {
 // expectProgress expects a job to have a progress, in each way to look at it.
 func (t *test) expectProgress(id int64, want dibs.Progress) {
 	t.Helper()
-	jobs := append(t.list(dibs.Filter{State: dibs.Running}), append(t.list(dibs.Filter{}), t.get(id))...)
+	jobs := append(t.list(admin.Filter{State: dibs.Running}), append(t.list(admin.Filter{}), t.get(id))...)
 	seen := 0
 	for _, j := range jobs {
 		if j.ID != id {

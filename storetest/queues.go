@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var queueCases = []oneCase{
@@ -115,11 +116,11 @@ func queuePausedElsewhere(t *test) {
 }
 
 func queuePausedUnderLoad(t *test) {
-	stores := []dibs.Database{t.db, t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t)}
 	t.enqueue(copies(2000, dibs.NewJob{Kind: "k"})...)
 	var paused, stop atomic.Bool
 	warm := make(chan struct{}, 2000)
-	claim := func(db dibs.Database) error {
+	claim := func(db admin.Database) error {
 		before := paused.Load()
 		jobs, err := db.Claim(t.ctx, dibs.ClaimRequest{N: 1, Worker: "w"})
 		if before && len(jobs) > 0 {
@@ -168,7 +169,7 @@ func queuePayloadLimit(t *test) {
 	job := dibs.NewJob{Queue: "q", Kind: "k", Payload: []byte(`"12345678"`)}
 	t.enqueueOn(other, job)
 	t.set("q", dibs.QueueChange{PayloadLimit: new(9)})
-	for _, db := range []dibs.Database{t.db, other} {
+	for _, db := range []admin.Database{t.db, other} {
 		_, err := db.Enqueue(t.ctx, []dibs.NewJob{job})
 		invalid(t, err, "jobs[0].payload")
 	}
@@ -182,7 +183,7 @@ func queuePayloadLimit(t *test) {
 }
 
 func queueConcurrentChanges(t *test) {
-	stores := []dibs.Database{t.db, t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t)}
 	changes := []dibs.QueueChange{
 		{MaxAttempts: new(3)}, {Lease: new(time.Minute)}, {GroupLimit: new(4)}, {Strict: new(true)}, {Concurrency: new(9)}, {Order: new(dibs.LIFO)},
 	}

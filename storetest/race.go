@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Many claimers work at once, on several stores that have separate connections.
@@ -28,10 +29,10 @@ var raceCases = []oneCase{
 
 // runOnStores runs n goroutines on several stores, each with its own random numbers, until
 // all have returned or one has failed.
-func (t *test) runOnStores(n int, f func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error) {
+func (t *test) runOnStores(n int, f func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error) {
 	t.Helper()
 	t.goroutines()
-	stores := []dibs.Database{t.db, t.Another(t), t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t), t.Another(t)}
 	r := t.random()
 	g, ctx := errgroup.WithContext(t.ctx)
 	for i := range n {
@@ -42,7 +43,7 @@ func (t *test) runOnStores(n int, f func(ctx context.Context, db dibs.Database, 
 }
 
 // drain claims jobs and calls handle with them until all jobs of the queue are final.
-func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, handle func([]*dibs.RawJob) error) error {
+func drain(ctx context.Context, db admin.Database, r *rand.Rand, worker int, handle func([]*dibs.RawJob) error) error {
 	idle := time.NewTicker(10 * time.Millisecond)
 	defer idle.Stop()
 	for {
@@ -56,7 +57,7 @@ func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, hand
 			}
 			continue
 		}
-		live, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
+		live, err := db.List(ctx, admin.Filter{Queue: dibs.DefaultQueue, Limit: 1})
 		if err != nil || len(live.Jobs) == 0 {
 			return err
 		}
@@ -72,7 +73,7 @@ func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, hand
 }
 
 // complete returns a function that completes jobs.
-func complete(ctx context.Context, db dibs.Database) func([]*dibs.RawJob) error {
+func complete(ctx context.Context, db admin.Database) func([]*dibs.RawJob) error {
 	return func(jobs []*dibs.RawJob) error { return db.Finish(ctx, outcomes(jobs, completed)) }
 }
 
@@ -87,7 +88,7 @@ func raceSize(n int) int {
 func raceOnce(t *test) {
 	judge := t.record()
 	t.enqueue(copies(raceSize(500), dibs.NewJob{Kind: "k"})...)
-	t.runOnStores(9, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(9, func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error {
 		return drain(ctx, db, r, i, complete(ctx, db))
 	})
 	judge(nil)
@@ -97,7 +98,7 @@ func raceEnqueue(t *test) {
 	judge := t.record()
 	const enqueuers, batches = 3, 25
 	var enqueuersDone atomic.Int64
-	t.runOnStores(enqueuers+6, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(enqueuers+6, func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error {
 		for i >= enqueuers {
 			last := enqueuersDone.Load() == enqueuers
 			if err := drain(ctx, db, r, i, complete(ctx, db)); err != nil || last {
@@ -130,7 +131,7 @@ func raceGroupOrder(t *test) {
 		}
 		t.enqueue(batch...)
 	}
-	t.runOnStores(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(8, func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error {
 		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
 			crashed := slices.DeleteFunc(slices.Clone(jobs), func(*dibs.RawJob) bool { return r.IntN(20) > 0 })
 			rest := slices.DeleteFunc(jobs, func(j *dibs.RawJob) bool { return slices.Contains(crashed, j) })
@@ -150,7 +151,7 @@ func raceExpired(t *test) {
 	n := raceSize(300)
 	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
 	t.extendAll(dibs.MinLease, leases(t.claim(dibs.ClaimRequest{N: n, Worker: "crashed"}))...)
-	t.runOnStores(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(8, func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error {
 		return drain(ctx, db, r, i, complete(ctx, db))
 	})
 	judge(nil)
@@ -164,7 +165,7 @@ func raceGroupLimit(t *test) {
 			t.enqueue(grouped(g))
 		}
 	}
-	t.drainWhile(func(ctx context.Context, db dibs.Database, r *rand.Rand) error {
+	t.drainWhile(func(ctx context.Context, db admin.Database, r *rand.Rand) error {
 		return db.ChangeGroup(ctx, dibs.DefaultQueue, groups[r.IntN(len(groups))], dibs.GroupChange{Limit: new([]int{1, 2, 3, 5}[r.IntN(4)])}.Apply)
 	})
 	judge(nil)
@@ -173,7 +174,7 @@ func raceGroupLimit(t *test) {
 func raceConcurrency(t *test) {
 	judge := t.record()
 	t.limited(3, raceSize(300))
-	t.drainWhile(func(ctx context.Context, db dibs.Database, r *rand.Rand) error {
+	t.drainWhile(func(ctx context.Context, db admin.Database, r *rand.Rand) error {
 		_, err := db.ChangeQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{Concurrency: new([]int{5, 1, 0, 4, 2}[r.IntN(5)])}.Apply)
 		return err
 	})
@@ -182,11 +183,11 @@ func raceConcurrency(t *test) {
 
 // drainWhile ends all jobs with many claimers. Meanwhile it calls change after every eight
 // jobs.
-func (t *test) drainWhile(change func(context.Context, dibs.Database, *rand.Rand) error) {
+func (t *test) drainWhile(change func(context.Context, admin.Database, *rand.Rand) error) {
 	t.Helper()
 	pace, drained := make(chan struct{}, 1), make(chan struct{})
 	var once sync.Once
-	t.runOnStores(7, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(7, func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error {
 		if i > 0 {
 			defer once.Do(func() { close(drained) })
 			return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) (err error) {
@@ -216,7 +217,7 @@ func (t *test) drainWhile(change func(context.Context, dibs.Database, *rand.Rand
 }
 
 // endAttempt most often completes a job. Sometimes it fails the job, gives it back or abandons it.
-func endAttempt(ctx context.Context, db dibs.Database, r *rand.Rand, j *dibs.RawJob) error {
+func endAttempt(ctx context.Context, db admin.Database, r *rand.Rand, j *dibs.RawJob) error {
 	l := j.Lease()
 	if j.Attempt > 10 {
 		return db.Finish(ctx, []dibs.Outcome{l.Complete(nil)})

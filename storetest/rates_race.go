@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // raceRate is the rate of the races below: some windows pass while they run.
@@ -39,7 +40,7 @@ func (t *test) startsUntil(n int) map[string][]time.Time {
 	t.Helper()
 	var mu sync.Mutex
 	starts, total := map[string][]time.Time{}, 0
-	t.runOnStores(6, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(6, func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error {
 		for {
 			mu.Lock()
 			done := total >= n
@@ -105,7 +106,7 @@ func rateSetAmidClaims(t *test) {
 	var mu sync.Mutex
 	var set bool
 	after := 0
-	t.runOnStores(claimers+1, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(claimers+1, func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error {
 		if i == claimers {
 			_, err := db.ChangeQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{Rate: slow(1)}.Apply)
 			mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // If somebody deletes or inserts rows with SQL, counts are wrong and groups wait for jobs that are gone. Check
@@ -27,7 +28,7 @@ type repairer interface {
 }
 
 // repair calls the store's method Repair. Every store on dibs' own tables has one.
-func (t *test) repair(db dibs.Database) []string {
+func (t *test) repair(db admin.Database) []string {
 	t.Helper()
 	r, ok := db.(repairer)
 	if !ok {
@@ -146,7 +147,7 @@ func repairNothing(t *test) {
 	after, err := t.db.Stats(t.ctx)
 	t.must(err)
 	for i := range before {
-		for _, s := range []*dibs.QueueStats{&before[i], &after[i]} {
+		for _, s := range []*admin.QueueStats{&before[i], &after[i]} {
 			s.OldestAge, s.Window, s.Throughput = 0, 0, 0
 		}
 	}
@@ -172,7 +173,7 @@ func repairBesideWork(t *test) {
 	for range 10 {
 		t.runSQL("delete from %[1]sjob where id in (select max(id) from %[1]sjob union select min(id) from %[1]sjob)")
 		var both sync.WaitGroup
-		for _, db := range []dibs.Database{t.db, other} {
+		for _, db := range []admin.Database{t.db, other} {
 			both.Go(func() {
 				if _, err := db.(repairer).Repair(t.ctx); err != nil {
 					t.Error(err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var resumeCases = []oneCase{
@@ -140,7 +141,7 @@ func resumeLostAgain(t *test) {
 }
 
 func resumeAtOnce(t *test) {
-	stores := []dibs.Database{t.db, t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t)}
 	const n = 30
 	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
 	t.claim(dibs.ClaimRequest{N: n})

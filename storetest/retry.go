@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var retryCases = []oneCase{
@@ -22,7 +23,7 @@ var retryCases = []oneCase{
 func (t *test) fail(id int64, finish func(dibs.Lease) dibs.Outcome) time.Duration {
 	t.Helper()
 	past := time.Unix(0, 0)
-	t.edit(dibs.Edit{RunAt: &past}, id)
+	t.edit(admin.Edit{RunAt: &past}, id)
 	j := t.claimOne(dibs.ClaimRequest{})
 	equal(t, "claimed job", j.ID, id)
 	t.finish(finish(j.Lease()))

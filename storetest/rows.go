@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -247,7 +248,7 @@ func (t *test) readAll() {
 		}
 	}
 	for _, state := range append(states, "") {
-		page, err := t.db.List(t.ctx, dibs.Filter{State: state, Limit: 1000})
+		page, err := t.db.List(t.ctx, admin.Filter{State: state, Limit: 1000})
 		encode("the list of "+string(state), page, err)
 		for _, j := range page.Jobs {
 			one, err := t.db.Get(t.ctx, j.ID)
@@ -275,7 +276,7 @@ func (t *test) readAll() {
 		minutes, err := t.db.History(t.ctx, queues, 0)
 		encode("history", minutes, err)
 	}
-	failures, err := t.db.Failures(t.ctx, dibs.FailureFilter{Queues: []string{"q"}})
+	failures, err := t.db.Failures(t.ctx, admin.FailureFilter{Queues: []string{"q"}})
 	encode("failures", failures, err)
 	times, err := t.db.Times(t.ctx, "q")
 	encode("times", times, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -25,7 +26,7 @@ func rowsBorne(t *test) {
 	}
 	t.upkeep()
 	var ids []int64
-	for _, j := range t.list(dibs.Filter{Limit: 1000}) {
+	for _, j := range t.list(admin.Filter{Limit: 1000}) {
 		if j.RunAt.Year() < 9999 {
 			ids = append(ids, j.ID)
 		}
@@ -36,7 +37,7 @@ func rowsBorne(t *test) {
 	}
 	t.readAll()
 	dead := map[string]int{}
-	for _, j := range t.list(dibs.Filter{State: dibs.Dead, Limit: 1000}) {
+	for _, j := range t.list(admin.Filter{State: dibs.Dead, Limit: 1000}) {
 		dead[j.Fault]++
 		fault, _, _ := strings.Cut(j.Fault, ":")
 		if e := j.Errors[len(j.Errors)-1].Error; fault == "" || !strings.HasPrefix(e, "not run: "+fault) {
@@ -49,9 +50,9 @@ func rowsBorne(t *test) {
 			t.Errorf("no job is dead because its %s; there are %q", r.fault, keysOf(dead))
 		}
 	}
-	equal(t, "dead", len(t.list(dibs.Filter{State: dibs.Dead, Limit: 1000})), ends[dibs.Dead])
-	equal(t, "completed", len(t.list(dibs.Filter{State: dibs.Completed, Limit: 1000})), ends[dibs.Completed])
-	equal(t, "waiting", len(t.list(dibs.Filter{Limit: 1000})), ends[""])
+	equal(t, "dead", len(t.list(admin.Filter{State: dibs.Dead, Limit: 1000})), ends[dibs.Dead])
+	equal(t, "completed", len(t.list(admin.Filter{State: dibs.Completed, Limit: 1000})), ends[dibs.Completed])
+	equal(t, "waiting", len(t.list(admin.Filter{Limit: 1000})), ends[""])
 	t.upkeep()
 	t.expectCounts()
 	// The kept errors are damaged still, as check says.
@@ -138,7 +139,7 @@ func rowsWithoutClaim(t *test) {
 		}
 	}
 	equal(t, "claimed", fmt.Sprint(got), "map[bad:2 good:1]")
-	equal(t, "running", len(t.list(dibs.Filter{State: dibs.Running})), 4)
+	equal(t, "running", len(t.list(admin.Filter{State: dibs.Running})), 4)
 	t.repair(t.db)
 	equal(t, "found after that", t.check(), []string(nil))
 }
@@ -156,7 +157,7 @@ func rowsRepairedAtOnce(t *test) {
 		t.sweep()
 		t.must(t.ctx.Err())
 	}
-	bad := t.list(dibs.Filter{Queue: "q", Kind: "bad"})
+	bad := t.list(admin.Filter{Queue: "q", Kind: "bad"})
 	equal(t, "given back", len(bad), 2)
 	for _, j := range bad {
 		equal(t, "error", j.Errors[0].Error, "lease expired")

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
@@ -33,10 +34,10 @@ import (
 // Setup is one fresh, empty database.
 type Setup struct {
 	// Store is a store on the database.
-	Store dibs.Database
+	Store admin.Database
 	// Another opens one more store on the same database, with its own connections, like
 	// another process. The cleanup of t closes it.
-	Another func(t testing.TB) dibs.Database
+	Another func(t testing.TB) admin.Database
 	// Begin holds a function for each of Features.Transactions that begins such a transaction.
 	Begin map[string]Begin
 	// Pass lets time pass: it subtracts d from every time in the database, and all stores on it
@@ -103,7 +104,7 @@ type test struct {
 	*testing.T
 	Features
 	Setup
-	db    dibs.Database   // Setup.Store
+	db    admin.Database  // Setup.Store
 	ctx   context.Context // ends with the test, at the latest after patience
 	begin Begin           // begins a transaction of the kind that the case runs with
 	rec   *history.Recorder
@@ -261,7 +262,7 @@ func runCase(t *testing.T, f Features, newDatabase Maker, c oneCase, txKind stri
 }
 
 // expectConsistent ends every test: it expects the store's check to find nothing.
-func expectConsistent(t *testing.T, db dibs.Database) {
+func expectConsistent(t *testing.T, db admin.Database) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	found, err := db.Check(ctx)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Each tick of a schedule enqueues exactly one job, whoever looks after it. Specs, zones and
@@ -124,10 +125,10 @@ func eachTickOnce(t *test) {
 	equal(t, "first tick", s.Next, s.Since.Add(time.Second))
 	t.waitUntil("four ticks have come", func() bool {
 		t.runAtOnce(8, func(i int) error {
-			_, err := []dibs.Database{t.db, another}[i%2].Sweep(t.ctx)
+			_, err := []admin.Database{t.db, another}[i%2].Sweep(t.ctx)
 			return err
 		})
-		return len(t.list(dibs.Filter{Queue: "q"})) >= 4
+		return len(t.list(admin.Filter{Queue: "q"})) >= 4
 	})
 	jobs := t.jobsOf("q", 4)
 	equal(t, "first job's tick", jobs[0].Tick, s.Next)
@@ -154,7 +155,7 @@ func workerTicks(t *test) {
 	_, stop := t.db.Wakeups("q")
 	defer stop()
 	t.setSchedule(dibs.Schedule{Name: "s", Spec: "* * * * * *", Queue: "q"})
-	t.waitUntil("three ticks have come by themselves", func() bool { return len(t.list(dibs.Filter{Queue: "q"})) >= 3 })
+	t.waitUntil("three ticks have come by themselves", func() bool { return len(t.list(admin.Filter{Queue: "q"})) >= 3 })
 	expectTicks(t, t.jobsOf("q", 3), "s", time.Second)
 }
 

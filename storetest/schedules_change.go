@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 func replacedSchedule(t *test) {
@@ -254,7 +255,7 @@ func changesAtOnce(t *test) {
 	t.setSchedule(dibs.Schedule{Name: "s", Spec: "every 1s", Queue: "q", Payload: 0})
 	const n = 24
 	t.runAtOnce(n, func(i int) error {
-		_, err := []dibs.Database{t.db, another}[i%2].ChangeSchedule(t.ctx, "s", func(s *dibs.Schedule) error {
+		_, err := []admin.Database{t.db, another}[i%2].ChangeSchedule(t.ctx, "s", func(s *dibs.Schedule) error {
 			var count int
 			err := json.Unmarshal(s.Payload.(json.RawMessage), &count)
 			s.Payload = count + 1
@@ -267,7 +268,7 @@ func changesAtOnce(t *test) {
 	lists := map[string]string{"a": "x", "b": "y"}
 	t.runAtOnce(8, func(i int) error {
 		owner := []string{"a", "b"}[i%2]
-		return []dibs.Database{t.db, another}[i/2%2].SetSchedules(t.ctx, owner, []dibs.Schedule{{Name: lists[owner], Spec: "every 1h", Kind: "k", Payload: i}})
+		return []admin.Database{t.db, another}[i/2%2].SetSchedules(t.ctx, owner, []dibs.Schedule{{Name: lists[owner], Spec: "every 1h", Kind: "k", Payload: i}})
 	})
 	equal(t, "schedules", len(t.schedules()), 3)
 }

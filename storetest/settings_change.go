@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var settingCases = []oneCase{
@@ -18,7 +19,7 @@ func settingsAtOnce(t *test) {
 	another := t.Another(t)
 	const n = 12
 	t.runAtOnce(2*n, func(i int) error {
-		db := []dibs.Database{t.db, another}[i/2%2]
+		db := []admin.Database{t.db, another}[i/2%2]
 		if i%2 == 0 {
 			return second(db.ChangeQueue(t.ctx, "q", func(q *dibs.Queue) error {
 				q.Concurrency++

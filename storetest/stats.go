@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Requirement 4: statistics made from the columns: wait, run time, throughput.
@@ -44,7 +45,7 @@ func statsEmpty(t *test) {
 	t.set("q", dibs.QueueChange{})
 	s := t.stats("q")
 	s.Window = 0
-	equal(t, "statistics", s, dibs.QueueStats{Queue: "q"})
+	equal(t, "statistics", s, admin.QueueStats{Queue: "q"})
 }
 
 func statsOldest(t *test) {
@@ -79,7 +80,7 @@ func statsAttempts(t *test) {
 
 func statsTimes(t *test) {
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
-	t.waitUntilTime(t.list(dibs.Filter{Queue: dibs.DefaultQueue})[0].RunAt.Add(200 * time.Millisecond))
+	t.waitUntilTime(t.list(admin.Filter{Queue: dibs.DefaultQueue})[0].RunAt.Add(200 * time.Millisecond))
 	jobs := t.claim(dibs.ClaimRequest{N: 2})
 	t.waitUntilTime(jobs[0].ClaimedAt.Add(300 * time.Millisecond))
 	t.finish(jobs[0].Lease().Complete(nil), jobs[1].Lease().Die("e"))
@@ -93,12 +94,12 @@ func statsTimes(t *test) {
 }
 
 func statsCap(t *test) {
-	t.enqueue(copies(dibs.ScheduledCap, dibs.NewJob{Kind: "k", Delay: time.Hour})...)
+	t.enqueue(copies(admin.ScheduledCap, dibs.NewJob{Kind: "k", Delay: time.Hour})...)
 	s := t.stats(dibs.DefaultQueue)
-	equal(t, "at the cap", []any{s.Scheduled, s.ScheduledMore}, []any{int64(dibs.ScheduledCap), false})
+	equal(t, "at the cap", []any{s.Scheduled, s.ScheduledMore}, []any{int64(admin.ScheduledCap), false})
 	t.enqueue(dibs.NewJob{Kind: "k", Delay: time.Hour})
 	s = t.stats(dibs.DefaultQueue)
-	equal(t, "over the cap", []any{s.Scheduled, s.ScheduledMore, s.Waiting}, []any{int64(dibs.ScheduledCap), true, int64(dibs.ScheduledCap + 1)})
+	equal(t, "over the cap", []any{s.Scheduled, s.ScheduledMore, s.Waiting}, []any{int64(admin.ScheduledCap), true, int64(admin.ScheduledCap + 1)})
 }
 
 // expectCounts expects the counts of all queues to equal the jobs that List returns.
@@ -112,7 +113,7 @@ func (t *test) expectCounts() {
 			dibs.Completed: s.Completed, dibs.Dead: s.Dead, dibs.Cancelled: s.Cancelled,
 		}
 		for _, state := range states {
-			n := len(t.listPaged(dibs.Filter{Queue: s.Queue, State: state, Limit: 1000}, func() {}))
+			n := len(t.listPaged(admin.Filter{Queue: s.Queue, State: state, Limit: 1000}, func() {}))
 			if got[state] != int64(n) {
 				t.Fatalf("queue %s: %d %s jobs are counted, %d are there", s.Queue, got[state], state, n)
 			}
@@ -157,7 +158,7 @@ func statsHistory(t *test) {
 		func() { t.sweep() },
 		func() { t.cancel(randomIDs(3)...) },
 		func() { t.requeue(randomIDs(5)...) },
-		func() { t.edit(dibs.Edit{Priority: new(r.IntN(3))}, randomIDs(3)...) },
+		func() { t.edit(admin.Edit{Priority: new(r.IntN(3))}, randomIDs(3)...) },
 		func() { t.prune(queues[r.IntN(2)], dibs.Dead, 0) },
 		func() {
 			held = append(held, t.resume(dibs.ClaimRequest{Queue: queues[r.IntN(2)], Worker: "w", Lease: time.Hour})...)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var sweepCases = []oneCase{
@@ -173,7 +174,7 @@ func sweepRetention(t *test) {
 }
 
 func sweepAtOnce(t *test) {
-	stores := []dibs.Database{t.db, t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t)}
 	const n = 50
 	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
 	t.waitForExpiry(t.claim(dibs.ClaimRequest{N: n, Lease: dibs.MinLease})...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Enqueue and Finish inside the caller's own transaction. Requirement 5: queue and
@@ -63,7 +64,7 @@ func txBadInput(t *test) {
 	invalid(t, tx.Finish(t.ctx, []dibs.Outcome{{}}), "outcomes[0].id")
 	good := t.enqueueOn(tx, dibs.NewJob{Kind: "k"})
 	t.must(tx.Commit())
-	sameIDs(t, "jobs", ids(t.list(dibs.Filter{})), good)
+	sameIDs(t, "jobs", ids(t.list(admin.Filter{})), good)
 }
 
 func txFinish(t *test) {
@@ -309,7 +310,7 @@ func txEnded(t *test) {
 	if _, err := tx.Enqueue(context.WithoutCancel(t.ctx), []dibs.NewJob{{Kind: "k"}}); err == nil {
 		t.Fatal("enqueued in a transaction that had ended")
 	}
-	sameIDs(t, "jobs", ids(t.list(dibs.Filter{})), nil)
+	sameIDs(t, "jobs", ids(t.list(admin.Filter{})), nil)
 }
 
 func txSetGroup(t *test) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Claim inside the caller's own transaction: while it is open, the row lock is the lease.
@@ -368,11 +369,11 @@ func txClaimReaders(t *test) {
 	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
 	tx := t.beginTx()
 	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 2})), all[:2])
-	for _, db := range []dibs.Database{t.db, other} {
+	for _, db := range []admin.Database{t.db, other} {
 		j, err := db.Get(t.ctx, all[0])
 		t.must(err)
 		equal(t, "state seen by others", j.State, dibs.Waiting)
-		p, err := db.List(t.ctx, dibs.Filter{})
+		p, err := db.List(t.ctx, admin.Filter{})
 		t.must(err)
 		equal(t, "jobs listed", len(p.Jobs), 4)
 		s, err := db.Stats(t.ctx)

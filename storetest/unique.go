@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 var uniqueCases = []oneCase{
@@ -44,7 +45,7 @@ func uniqueHeld(t *test) {
 	second := keyed("u")
 	second.Payload, second.Priority, second.Kind = "second", new(1), "other"
 	t.expectUnchanged(id, func() { t.enqueueDuplicate(id, second) })
-	equal(t, "jobs", len(t.list(dibs.Filter{})), 1)
+	equal(t, "jobs", len(t.list(admin.Filter{})), 1)
 	equal(t, "enqueued", t.stats(dibs.DefaultQueue).Enqueued, int64(1))
 	t.enqueueDuplicate(id, keyedUntilClaimed("u"))
 	equal(t, "unique until", t.get(id).UniqueUntil, dibs.UntilFinished)
@@ -136,7 +137,7 @@ func uniquePerQueue(t *test) {
 }
 
 func uniqueAtOnce(t *test) {
-	stores := []dibs.Database{t.db, t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t)}
 	const callers, keys = 12, 8
 	got := make([][]dibs.Enqueued, callers)
 	t.runAtOnce(callers, func(i int) (err error) {
@@ -157,12 +158,12 @@ func uniqueAtOnce(t *test) {
 		}
 		equal(t, "inserted jobs of one key", inserted, 1)
 	}
-	equal(t, "jobs", len(t.list(dibs.Filter{Limit: 1000})), keys+callers*keys)
+	equal(t, "jobs", len(t.list(admin.Filter{Limit: 1000})), keys+callers*keys)
 }
 
 // Two batches that insert the same keys in opposite orders are the classic deadlock.
 func uniqueCrossing(t *test) {
-	stores := []dibs.Database{t.db, t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t)}
 	const callers, keys = 8, 40
 	t.runAtOnce(callers, func(i int) error {
 		batch := make([]dibs.NewJob, keys)
@@ -176,7 +177,7 @@ func uniqueCrossing(t *test) {
 		_, err := stores[i/2%2].Enqueue(t.ctx, batch)
 		return err
 	})
-	equal(t, "jobs", len(t.list(dibs.Filter{Limit: 1000})), keys)
+	equal(t, "jobs", len(t.list(admin.Filter{Limit: 1000})), keys)
 }
 
 func uniqueRequeue(t *test) {

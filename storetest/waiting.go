@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Wait returns a job once it has ended, and never waits for an end that cannot come.
@@ -37,7 +38,7 @@ type waited struct {
 }
 
 // waitFor waits for a job on a goroutine of its own.
-func (t *test) waitFor(ctx context.Context, db dibs.Database, id int64) <-chan waited {
+func (t *test) waitFor(ctx context.Context, db admin.Database, id int64) <-chan waited {
 	c := make(chan waited, 1)
 	go func() {
 		j, err := db.Wait(ctx, id)
@@ -90,7 +91,7 @@ func waitForEnd(t *test) {
 	other := t.Another(t)
 	var waits [3][]<-chan waited
 	for i, id := range all {
-		for _, db := range []dibs.Database{t.db, t.db, other} {
+		for _, db := range []admin.Database{t.db, t.db, other} {
 			waits[i] = append(waits[i], t.waitFor(t.ctx, db, id))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // A store may keep wide payloads apart from their jobs. Whatever becomes of a job, its payload and
@@ -69,7 +70,7 @@ func allEndings(jobs []*dibs.RawJob) (back, final []dibs.Outcome) {
 func (t *test) listAll(queue string) (jobs []*dibs.RawJob) {
 	t.Helper()
 	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead, dibs.Cancelled} {
-		jobs = append(jobs, t.list(dibs.Filter{Queue: queue, State: state, Limit: 1000})...)
+		jobs = append(jobs, t.list(admin.Filter{Queue: queue, State: state, Limit: 1000})...)
 	}
 	return jobs
 }

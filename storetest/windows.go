@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Unique keys that are held for a period. When a window of the calendar ends is computed, and
@@ -144,7 +145,7 @@ func windowBulk(t *test) {
 			t.complete(t.claim(dibs.ClaimRequest{N: 1000})...)
 		}
 	}
-	for _, j := range t.list(dibs.Filter{State: dibs.Completed, Limit: 1000}) {
+	for _, j := range t.list(admin.Filter{State: dibs.Completed, Limit: 1000}) {
 		last := 0
 		for i := range jobs {
 			if jobs[i].UniqueKey == j.UniqueKey && (i < keys || i%3 == 0) {
@@ -160,7 +161,7 @@ func windowBulk(t *test) {
 // order in which they were created, none may come in the period of the one before.
 func windowRace(t *test) {
 	const callers, rounds, period = 8, 60, 40 * time.Millisecond
-	stores := []dibs.Database{t.db, t.Another(t)}
+	stores := []admin.Database{t.db, t.Another(t)}
 	seed := t.random().Uint64()
 	answers := make([][]dibs.Enqueued, callers)
 	t.runAtOnce(callers+2, func(i int) error {
@@ -184,7 +185,7 @@ func windowRace(t *test) {
 }
 
 // completeSome runs some jobs, and sweeps.
-func (t *test) completeSome(db dibs.Database) error {
+func (t *test) completeSome(db admin.Database) error {
 	jobs, err := db.Claim(t.ctx, dibs.ClaimRequest{Worker: "w", N: 3, Lease: time.Hour})
 	if err == nil && len(jobs) > 0 {
 		err = db.Finish(t.ctx, outcomes(jobs, completed))
@@ -195,7 +196,7 @@ func (t *test) completeSome(db dibs.Database) error {
 
 // enqueueSomehow enqueues jobs with three keys, by themselves or in a transaction, which may be
 // rolled back.
-func (t *test) enqueueSomehow(db dibs.Database, r *rand.Rand, period time.Duration) (done []dibs.Enqueued, err error) {
+func (t *test) enqueueSomehow(db admin.Database, r *rand.Rand, period time.Duration) (done []dibs.Enqueued, err error) {
 	batch := make([]dibs.NewJob, 1+r.IntN(4))
 	for k := range batch {
 		batch[k] = throttled(string(rune('a'+r.IntN(3))), period)

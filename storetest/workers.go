@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // The register of workers says who works, by the database's clock, and who was lost.
@@ -218,10 +219,10 @@ func reportsAtOnce(t *test) {
 	}
 	another := t.Another(t)
 	for range 5 {
-		t.runAtOnce(len(list), func(i int) error { return []dibs.Database{t.db, another}[i%2].Register(t.ctx, list[i]) })
+		t.runAtOnce(len(list), func(i int) error { return []admin.Database{t.db, another}[i%2].Register(t.ctx, list[i]) })
 		t.notSeen("w' or name like 'w%%", 2*dibs.WorkerKeptFor)
 	}
-	t.runAtOnce(len(list), func(i int) error { return []dibs.Database{t.db, another}[i%2].Register(t.ctx, list[i]) })
+	t.runAtOnce(len(list), func(i int) error { return []admin.Database{t.db, another}[i%2].Register(t.ctx, list[i]) })
 	for i := range list {
 		equal(t, "state", t.worker(list[i].Name).State, dibs.WorkerWorking)
 	}

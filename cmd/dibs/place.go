@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"path/filepath"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/words"
@@ -26,7 +26,7 @@ func (a *app) ownTables(cmd *cobra.Command) {
 
 // place holds the jobs of the demo or the torture, in tables that no other program uses.
 type place struct {
-	db   dibs.Database
+	db   admin.Database
 	url  open.URL
 	opts open.Options
 	text string // for example "a SQLite file of its own"

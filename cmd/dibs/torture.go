@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/runner"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
@@ -225,7 +225,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 }
 
 // openCopy opens the copy of an adopted table, or else dibs' own tables.
-func (a *app) openCopy(ctx context.Context) (dibs.Database, error) {
+func (a *app) openCopy(ctx context.Context) (admin.Database, error) {
 	if a.Table == "" {
 		return a.OpenExisting(ctx)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -51,7 +52,7 @@ func TestOneWelcomeForEachAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	page, err := store.List(t.Context(), dibs.Filter{Kind: "welcome"})
+	page, err := store.List(t.Context(), admin.Filter{Kind: "welcome"})
 	if err != nil || len(page.Jobs) != 1 || string(page.Jobs[0].Payload) != `{"to":"ann@example.com"}` {
 		t.Errorf("enqueued %v, %v", page.Jobs, err)
 	}
@@ -82,7 +83,7 @@ func TestABusyServerIsAskedAgain(t *testing.T) {
 	first := attempt(t, store, func(context.Context, string) error { return ErrBusy })
 
 	// The next attempt is a minute away: make it due now.
-	if _, err := store.Edit(t.Context(), []int64{first.Job.ID}, dibs.Edit{RunAt: &time.Time{}}); err != nil {
+	if _, err := store.Edit(t.Context(), []int64{first.Job.ID}, admin.Edit{RunAt: &time.Time{}}); err != nil {
 		t.Fatal(err)
 	}
 	second := attempt(t, store, func(context.Context, string) error { return nil })

@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -34,7 +35,7 @@ func newStore(t *testing.T) (store *postgres.Store, url string) {
 // hasJobs expects so many jobs in the queue "orders".
 func hasJobs(t *testing.T, store *postgres.Store, want int) {
 	t.Helper()
-	page, err := store.List(t.Context(), dibs.Filter{Queue: "orders"})
+	page, err := store.List(t.Context(), admin.Filter{Queue: "orders"})
 	if err != nil || len(page.Jobs) != want {
 		t.Errorf("there are %d jobs, %v, want %d", len(page.Jobs), err, want)
 	}

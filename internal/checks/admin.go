@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // IDs checks a list of job ids.
@@ -26,7 +27,7 @@ func IDs(ids []int64) error {
 }
 
 // Filter checks a filter and fills in its default limit.
-func Filter(f *dibs.Filter) error {
+func Filter(f *admin.Filter) error {
 	switch f.State {
 	case "", dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Completed, dibs.Dead, dibs.Cancelled:
 	default:
@@ -38,7 +39,7 @@ func Filter(f *dibs.Filter) error {
 	if f.Limit < 1 || f.Limit > 1000 {
 		return invalid("limit", "must be 1 to 1000, got %d", f.Limit)
 	}
-	if f.UniqueKey != "" && *f != (dibs.Filter{Queue: f.Queue, UniqueKey: f.UniqueKey, Limit: f.Limit}) {
+	if f.UniqueKey != "" && *f != (admin.Filter{Queue: f.Queue, UniqueKey: f.UniqueKey, Limit: f.Limit}) {
 		return invalid("unique_key", "goes with a queue and no other filter: one job holds it, or none")
 	}
 	if f.UniqueKey != "" && f.Queue == "" {
@@ -78,20 +79,20 @@ func listTime(field string, t time.Time) error {
 }
 
 // Looked is how many jobs a List looks at, at most, and whether it may look at more than it lists.
-func Looked(f dibs.Filter) (most int, narrowed bool) {
+func Looked(f admin.Filter) (most int, narrowed bool) {
 	most = 100_000
 	if f.Payload != "" {
 		most = 10_000
 	}
 	f.Queue, f.State, f.Limit, f.After, f.FinishedSince, f.FinishedBefore = "", "", 0, "", time.Time{}, time.Time{}
-	return most, f != dibs.Filter{}
+	return most, f != admin.Filter{}
 }
 
 // Failures checks what to list, leaves out queues that are named twice, and fills in the default limit. The
 // jobs listed died before a time, or at it if their ids are smaller than an id.
-func Failures(f *dibs.FailureFilter) (before time.Time, id int64, err error) {
-	if n := len(f.Queues); n < 1 || n > dibs.MaxFailures {
-		return before, 0, invalid("queues", "must be 1 to %d, got %d", dibs.MaxFailures, n)
+func Failures(f *admin.FailureFilter) (before time.Time, id int64, err error) {
+	if n := len(f.Queues); n < 1 || n > admin.MaxFailures {
+		return before, 0, invalid("queues", "must be 1 to %d, got %d", admin.MaxFailures, n)
 	}
 	for i, name := range f.Queues {
 		if err := Name(fmt.Sprintf("queues[%d]", i), name); err != nil {
@@ -99,7 +100,7 @@ func Failures(f *dibs.FailureFilter) (before time.Time, id int64, err error) {
 		}
 	}
 	f.Queues = slices.Compact(slices.Sorted(slices.Values(f.Queues)))
-	most := dibs.MaxFailures / len(f.Queues)
+	most := admin.MaxFailures / len(f.Queues)
 	if f.Limit == 0 {
 		f.Limit = most
 	}
@@ -113,8 +114,8 @@ func Failures(f *dibs.FailureFilter) (before time.Time, id int64, err error) {
 }
 
 // LastDiedFirst puts failures into the order in which Admin.Failures lists them.
-func LastDiedFirst(list []dibs.Failure) {
-	slices.SortFunc(list, func(a, b dibs.Failure) int {
+func LastDiedFirst(list []admin.Failure) {
+	slices.SortFunc(list, func(a, b admin.Failure) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID))
 	})
 }
@@ -131,7 +132,7 @@ func Backlogs(queue, after string) error {
 func Until(t time.Time) error { return listTime("until", t) }
 
 // Edit checks a change to waiting jobs.
-func Edit(ids []int64, e dibs.Edit) error {
+func Edit(ids []int64, e admin.Edit) error {
 	if e.Priority == nil && e.RunAt == nil {
 		return invalid("edit", "changes nothing; give a priority or a run_at")
 	}

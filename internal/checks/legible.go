@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Legible finishes the reading of a job's row: whatever SQL by hand has left there, the job can
@@ -78,7 +79,7 @@ func quoted(raw []byte) json.RawMessage {
 }
 
 // Counts marks counts that cannot be right. What is below zero is shown as 0.
-func Counts(q *dibs.QueueStats) {
+func Counts(q *admin.QueueStats) {
 	q.Miscounted = q.Waiting < q.Scheduled || q.Waiting == 0 && q.OldestAge > 0
 	for _, n := range []*int64{&q.Waiting, &q.Scheduled, &q.Blocked, &q.Running, &q.Completed, &q.Dead, &q.Cancelled} {
 		q.Miscounted = q.Miscounted || *n < 0

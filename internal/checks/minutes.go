@@ -3,11 +3,11 @@ package checks
 import (
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // HistoryMinutes is how many minutes the history of counts is kept.
-const HistoryMinutes = int(dibs.HistoryKept / time.Minute)
+const HistoryMinutes = int(admin.HistoryKept / time.Minute)
 
 // Minutes adds up what a store has read for Admin.History.
 type Minutes struct {
@@ -22,7 +22,7 @@ type minuteOf struct {
 }
 
 type sums struct {
-	dibs.Minute
+	admin.Minute
 	wait, run int64 // microseconds
 }
 
@@ -31,8 +31,8 @@ func NewMinutes(since time.Duration, queues []string) (*Minutes, error) {
 	if since == 0 {
 		since = time.Hour
 	}
-	if since < 0 || since > dibs.HistoryKept {
-		return nil, invalid("since", "must be up to %v ago, got %v", dibs.HistoryKept, since)
+	if since < 0 || since > admin.HistoryKept {
+		return nil, invalid("since", "must be up to %v ago, got %v", admin.HistoryKept, since)
 	}
 	m := &Minutes{Queues: queues, Before: int((since + time.Minute - 1) / time.Minute)}
 	if len(queues) == 0 {
@@ -45,7 +45,7 @@ func NewMinutes(since time.Duration, queues []string) (*Minutes, error) {
 func (m *Minutes) Begin() { m.sums = map[minuteOf]sums{} }
 
 // Add adds a row; wait and run are sums in microseconds.
-func (m *Minutes) Add(row dibs.Minute, wait, run int64) {
+func (m *Minutes) Add(row admin.Minute, wait, run int64) {
 	key := minuteOf{row.Queue, row.At.UTC()}
 	s := m.sums[key]
 	s.Enqueued, s.Claimed, s.Succeeded = s.Enqueued+row.Enqueued, s.Claimed+row.Claimed, s.Succeeded+row.Succeeded
@@ -55,8 +55,8 @@ func (m *Minutes) Add(row dibs.Minute, wait, run int64) {
 }
 
 // List returns all minutes up to the last, in order.
-func (m *Minutes) List(last time.Time) []dibs.Minute {
-	list := make([]dibs.Minute, 0, (m.Before+1)*len(m.Queues))
+func (m *Minutes) List(last time.Time) []admin.Minute {
+	list := make([]admin.Minute, 0, (m.Before+1)*len(m.Queues))
 	for i := range m.Before + 1 {
 		at := last.UTC().Add(time.Duration(i-m.Before) * time.Minute)
 		for _, q := range m.Queues {

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -18,7 +18,7 @@ type Group struct {
 	Queue       string    `json:"queue"`
 	Kind        string    `json:"kind"`
 	Fingerprint string    `json:"fingerprint"`
-	Part        string    `json:"part,omitempty"` // the longest text that all errors of the group have; for dibs.Filter.Error
+	Part        string    `json:"part,omitempty"` // the longest text that all errors of the group have; for admin.Filter.Error
 	Count       int       `json:"count"`
 	First       time.Time `json:"first"` // when the first and the last of them died
 	Last        time.Time `json:"last"`
@@ -43,8 +43,8 @@ type Spans struct {
 const maxIDs = 10
 
 // Of groups failures, the group of the newest first. The failures come newest first, as
-// dibs.Admin.Failures lists them.
-func Of(list []dibs.Failure, spans Spans) []*Group {
+// Admin.Failures of package admin lists them.
+func Of(list []admin.Failure, spans Spans) []*Group {
 	type key struct{ queue, kind, fingerprint string }
 	byKey := map[key]*Group{}
 	var groups []*Group

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 func TestErrorsThatDifferInNumbersAreAlike(t *testing.T) {
@@ -86,9 +86,9 @@ func TestErrorsThatDifferInWordsAreNot(t *testing.T) {
 func TestFailuresAreGrouped(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	var list []dibs.Failure
+	var list []admin.Failure
 	for i := range 30 {
-		f := dibs.Failure{ID: int64(100 - i), Queue: "q", Kind: "k", At: now.Add(-time.Duration(i) * time.Minute), Error: fmt.Sprintf("dial 10.0.0.%d: refused", i)}
+		f := admin.Failure{ID: int64(100 - i), Queue: "q", Kind: "k", At: now.Add(-time.Duration(i) * time.Minute), Error: fmt.Sprintf("dial 10.0.0.%d: refused", i)}
 		switch i % 10 {
 		case 1:
 			f.Kind = "other"

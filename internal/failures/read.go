@@ -5,16 +5,16 @@ import (
 	"context"
 	"slices"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // MostRead is how many dead jobs are read to group those of several queues.
-const MostRead = 2 * dibs.MaxFailures
+const MostRead = 2 * admin.MaxFailures
 
 // Sample are the jobs of some queues that died last, and how many jobs of each queue these are.
 type Sample struct {
-	List   []dibs.Failure // last died first
+	List   []admin.Failure // last died first
 	Queues map[string]Extent
 }
 
@@ -26,15 +26,15 @@ type Extent struct {
 
 // Newest reads the jobs that died last: each of each queue that has any, and fewer where these would be more than
 // all together. So no queue hides another.
-func Newest(ctx context.Context, db dibs.Admin, stats []dibs.QueueStats, each, all int) (Sample, error) {
-	stats = slices.DeleteFunc(slices.Clone(stats), func(q dibs.QueueStats) bool { return q.Dead <= 0 })
-	slices.SortStableFunc(stats, func(a, b dibs.QueueStats) int { return cmp.Compare(a.Dead, b.Dead) })
+func Newest(ctx context.Context, db admin.Database, stats []admin.QueueStats, each, all int) (Sample, error) {
+	stats = slices.DeleteFunc(slices.Clone(stats), func(q admin.QueueStats) bool { return q.Dead <= 0 })
+	slices.SortStableFunc(stats, func(a, b admin.QueueStats) int { return cmp.Compare(a.Dead, b.Dead) })
 	most := share(stats, each, all)
 	s := Sample{Queues: map[string]Extent{}}
-	var f dibs.FailureFilter
+	var f admin.FailureFilter
 	for _, q := range stats {
 		limit := int(min(q.Dead, int64(most)))
-		if len(f.Queues) > 0 && (len(f.Queues)+1)*limit > dibs.MaxFailures {
+		if len(f.Queues) > 0 && (len(f.Queues)+1)*limit > admin.MaxFailures {
 			if err := s.read(ctx, db, f); err != nil {
 				return s, err
 			}
@@ -53,7 +53,7 @@ func Newest(ctx context.Context, db dibs.Admin, stats []dibs.QueueStats, each, a
 
 // share is how many jobs to read of each queue: at most each, and so many that all is enough for all queues. What
 // queues with few dead jobs leave is shared by the others. The queue with the fewest comes first.
-func share(stats []dibs.QueueStats, each, all int) int {
+func share(stats []admin.QueueStats, each, all int) int {
 	for i, q := range stats {
 		one := all / (len(stats) - i)
 		if q.Dead > int64(one) {
@@ -64,7 +64,7 @@ func share(stats []dibs.QueueStats, each, all int) int {
 	return each
 }
 
-func (s *Sample) read(ctx context.Context, db dibs.Admin, f dibs.FailureFilter) error {
+func (s *Sample) read(ctx context.Context, db admin.Database, f admin.FailureFilter) error {
 	list, err := db.Failures(ctx, f)
 	if err != nil {
 		return err

@@ -6,23 +6,23 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // crowd is a database in which jobs of queues have died.
 type crowd struct {
-	dibs.Admin
+	admin.Database
 	dead  map[string]int
 	calls int
 }
 
-func (c *crowd) Failures(_ context.Context, f dibs.FailureFilter) (list []dibs.Failure, err error) {
-	if c.calls++; len(f.Queues)*f.Limit > dibs.MaxFailures {
+func (c *crowd) Failures(_ context.Context, f admin.FailureFilter) (list []admin.Failure, err error) {
+	if c.calls++; len(f.Queues)*f.Limit > admin.MaxFailures {
 		return nil, fmt.Errorf("%d of each of %d queues", f.Limit, len(f.Queues))
 	}
 	for _, name := range f.Queues {
 		for i := range min(f.Limit, c.dead[name]) {
-			list = append(list, dibs.Failure{ID: int64(1000 - i), Queue: name, At: time.Unix(int64(-i), 0), Error: "boom"})
+			list = append(list, admin.Failure{ID: int64(1000 - i), Queue: name, At: time.Unix(int64(-i), 0), Error: "boom"})
 		}
 	}
 	return list, nil
@@ -45,14 +45,14 @@ func TestNoQueueHidesAnother(t *testing.T) {
 		"as many as there are":           {map[string]int{"a": 3, "b": 0, "c": 100}, 100, 200, map[string]int{"a": 3, "b": 0, "c": 100}, 1, 0},
 		"as many of each as are wanted":  {map[string]int{"a": 3, "b": 101}, 100, 1000, map[string]int{"a": 3, "b": 100}, 1, 1},
 		"what one leaves is another's":   {map[string]int{"a": 10, "b": 500, "c": 500}, 1000, 210, map[string]int{"a": 10, "b": 100, "c": 100}, 1, 2},
-		"two large queues":               {map[string]int{"a": 25000, "b": 25000}, dibs.MaxFailures, MostRead, map[string]int{"a": 10000, "b": 10000}, 2, 2},
+		"two large queues":               {map[string]int{"a": 25000, "b": 25000}, admin.MaxFailures, MostRead, map[string]int{"a": 10000, "b": 10000}, 2, 2},
 		"one of each of very many":       {many, 1000, 2000, map[string]int{"most": 1, "q7": 1}, 1, 1},
 		"few calls for many that differ": {many, 1000, 4000, map[string]int{"most": 300, "q7": 1}, 3, 0},
 	} {
 		db := &crowd{dead: x.dead}
-		var stats []dibs.QueueStats
+		var stats []admin.QueueStats
 		for queue, n := range x.dead {
-			stats = append(stats, dibs.QueueStats{Queue: queue, Dead: int64(n)})
+			stats = append(stats, admin.QueueStats{Queue: queue, Dead: int64(n)})
 		}
 		s, err := Newest(t.Context(), db, stats, x.each, x.all)
 		if err != nil {

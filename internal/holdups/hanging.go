@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
@@ -50,16 +51,16 @@ const (
 
 // HangReader reads what tells whether jobs hang.
 type HangReader interface {
-	History(ctx context.Context, queues []string, since time.Duration) ([]dibs.Minute, error)
-	List(ctx context.Context, f dibs.Filter) (dibs.Page, error)
-	Times(ctx context.Context, queue string) (dibs.Times, error)
+	History(ctx context.Context, queues []string, since time.Duration) ([]admin.Minute, error)
+	List(ctx context.Context, f admin.Filter) (admin.Page, error)
+	Times(ctx context.Context, queue string) (admin.Times, error)
 }
 
 // Hanging finds the queues whose jobs do not get on. It reads nothing unless some run while others
 // wait, or their queue has a timeout; and the running jobs only where no attempt has ended for a
 // minute, or if thorough of all queues with a timeout: one handler may ignore that while others end.
 func Hanging(ctx context.Context, db HangReader, seen Seen, thorough bool) (map[string]Hang, error) {
-	var look []dibs.QueueStats
+	var look []admin.QueueStats
 	var names []string
 	limits := map[string]dibs.Queue{}
 	for _, q := range seen.Queues {
@@ -106,7 +107,7 @@ func Hanging(ctx context.Context, db HangReader, seen Seen, thorough bool) (map[
 }
 
 // waits reports whether jobs of a queue wait for others to end.
-func waits(s dibs.QueueStats) bool { return Due(s) > 0 || s.Blocked > 0 }
+func waits(s admin.QueueStats) bool { return Due(s) > 0 || s.Blocked > 0 }
 
 // starved lists queues without a running job, whose jobs wait for places that jobs of another queue hold.
 func (k *Seen) starved() map[string]bool {
@@ -148,7 +149,7 @@ func (k *Seen) place(jobs []HeldJob) {
 
 // farLonger returns how long the last completed jobs of a queue took, if its running jobs hold all of its places and
 // each has run for far longer; otherwise 0.
-func (k *Seen) farLonger(ctx context.Context, db HangReader, s dibs.QueueStats, q dibs.Queue, jobs []HeldJob, now time.Time) (time.Duration, error) {
+func (k *Seen) farLonger(ctx context.Context, db HangReader, s admin.QueueStats, q dibs.Queue, jobs []HeldJob, now time.Time) (time.Duration, error) {
 	live, _ := k.workersOf(s.Queue)
 	places, _, _ := k.places(live)
 	full := len(live) > 0 && s.Running >= places || q.Concurrency > 0 && s.Running >= int64(q.Concurrency)
@@ -188,7 +189,7 @@ func hangOf(q dibs.Queue, jobs []HeldJob, idle time.Duration, now time.Time, nee
 // has ended in the last minutes, it looks back as far as the history reaches.
 func lastEnds(ctx context.Context, db HangReader, queues []string) (map[string]time.Time, error) {
 	last := map[string]time.Time{}
-	for _, since := range []time.Duration{endedWithin, dibs.HistoryKept} {
+	for _, since := range []time.Duration{endedWithin, admin.HistoryKept} {
 		queues = slices.DeleteFunc(slices.Clone(queues), func(q string) bool { return !last[q].IsZero() })
 		if len(queues) == 0 {
 			break
@@ -207,8 +208,8 @@ func lastEnds(ctx context.Context, db HangReader, queues []string) (map[string]t
 }
 
 // longest lists the running jobs of a queue; those that were claimed first come first.
-func longest(ctx context.Context, db HangReader, s dibs.QueueStats) (jobs []HeldJob, err error) {
-	f := dibs.Filter{Queue: s.Queue, State: dibs.Running}
+func longest(ctx context.Context, db HangReader, s admin.QueueStats) (jobs []HeldJob, err error) {
+	f := admin.Filter{Queue: s.Queue, State: dibs.Running}
 	for most := min(s.Running, heldRead); int64(len(jobs)) < most; {
 		f.Limit = int(min(most-int64(len(jobs)), heldPage))
 		page, err := db.List(ctx, f)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
@@ -18,11 +19,11 @@ type history struct {
 	took  time.Duration // how long 95 % of the completed jobs took at most; zero: none has completed
 }
 
-func (h *history) History(_ context.Context, queues []string, since time.Duration) (list []dibs.Minute, err error) {
+func (h *history) History(_ context.Context, queues []string, since time.Duration) (list []admin.Minute, err error) {
 	now := time.Now().Truncate(time.Minute)
 	for at := now.Add(-since); !at.After(now); at = at.Add(time.Minute) {
 		for _, q := range queues {
-			m := dibs.Minute{Queue: q, At: at}
+			m := admin.Minute{Queue: q, At: at}
 			if h.ended > 0 && at.Equal(time.Now().Add(-h.ended).Truncate(time.Minute)) {
 				m.Failed = 1
 			}
@@ -32,7 +33,7 @@ func (h *history) History(_ context.Context, queues []string, since time.Duratio
 	return list, nil
 }
 
-func (h *history) List(_ context.Context, f dibs.Filter) (page dibs.Page, err error) {
+func (h *history) List(_ context.Context, f admin.Filter) (page admin.Page, err error) {
 	h.lists++
 	for i, ran := range h.ran {
 		page.Jobs = append(page.Jobs, &dibs.RawJob{ID: int64(i + 1), Kind: "k", Queue: f.Queue, Worker: "w", ClaimedAt: time.Now().Add(-ran)})
@@ -40,7 +41,7 @@ func (h *history) List(_ context.Context, f dibs.Filter) (page dibs.Page, err er
 	return page, nil
 }
 
-func (h *history) Times(context.Context, string) (times dibs.Times, err error) {
+func (h *history) Times(context.Context, string) (times admin.Times, err error) {
 	if h.took > 0 {
 		times.Jobs, times.Run.P95 = 1, h.took
 	}
@@ -70,7 +71,7 @@ func TestJobsHangWhereOthersWaitAndNoAttemptEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stats := []dibs.QueueStats{{Queue: "q", Waiting: c.waiting, Running: int64(len(c.h.ran))}, {Queue: "idle", Waiting: 5}}
+			stats := []admin.QueueStats{{Queue: "q", Waiting: c.waiting, Running: int64(len(c.h.ran))}, {Queue: "idle", Waiting: 5}}
 			found, err := holdups.Hanging(t.Context(), &c.h, holdups.Seen{Stats: stats, Queues: []dibs.Queue{{Name: "q", JobTimeout: c.timeout}}}, !c.hasty)
 			if err != nil {
 				t.Fatal(err)
@@ -103,7 +104,7 @@ func TestAllPlacesHeldForFarLongerThanUsualIsWrongSoon(t *testing.T) {
 		"nothing has completed ever": {h: history{0, []time.Duration{2 * m, 3 * m}, 0, 0}},
 	} {
 		seen := holdups.Seen{
-			Stats:   []dibs.QueueStats{{Queue: "q", Waiting: 1, Running: int64(len(c.h.ran))}},
+			Stats:   []admin.QueueStats{{Queue: "q", Waiting: 1, Running: int64(len(c.h.ran))}},
 			Queues:  []dibs.Queue{{Name: "q", Concurrency: c.limit}},
 			Workers: []dibs.WorkerInfo{{Name: "w", PID: 7, Host: "h", Concurrency: 2, Queues: []string{"q"}, State: dibs.WorkerWorking}},
 		}
@@ -123,7 +124,7 @@ func TestAQueueThatHoldsThePlacesOfAnotherHangs(t *testing.T) {
 	t.Parallel()
 	h := history{0, []time.Duration{3 * time.Minute}, 0, 0}
 	seen := holdups.Seen{
-		Stats:   []dibs.QueueStats{{Queue: "slow", Running: 1}, {Queue: "starved", Waiting: 1}},
+		Stats:   []admin.QueueStats{{Queue: "slow", Running: 1}, {Queue: "starved", Waiting: 1}},
 		Queues:  []dibs.Queue{{Name: "slow"}, {Name: "starved"}},
 		Workers: []dibs.WorkerInfo{{Name: "w", Concurrency: 1, Queues: []string{"slow", "starved"}, State: dibs.WorkerWorking}},
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
@@ -52,7 +53,7 @@ type Look struct {
 
 // Seen is what a database says of its queues and workers.
 type Seen struct {
-	Stats   []dibs.QueueStats
+	Stats   []admin.QueueStats
 	Queues  []dibs.Queue
 	Workers []dibs.WorkerInfo
 }
@@ -62,7 +63,7 @@ const kindsOfQueues = 20
 
 // Read reads what explains why jobs of these queues wait. Where none do, it reads nothing.
 // On an adopted table, and without the right to read the register, it knows nothing.
-func Read(ctx context.Context, db any, stats []dibs.QueueStats) (Look, error) {
+func Read(ctx context.Context, db any, stats []admin.QueueStats) (Look, error) {
 	reader, ok := db.(Reader)
 	if !ok || !slices.ContainsFunc(stats, held) {
 		return Look{}, nil
@@ -74,7 +75,7 @@ func Read(ctx context.Context, db any, stats []dibs.QueueStats) (Look, error) {
 	return w, err
 }
 
-func read(ctx context.Context, reader Reader, stats []dibs.QueueStats) (w Look, err error) {
+func read(ctx context.Context, reader Reader, stats []admin.QueueStats) (w Look, err error) {
 	w.Stats, w.kinds = stats, map[string][]string{}
 	if w.Queues, err = reader.Queues(ctx); err != nil {
 		return w, err
@@ -96,10 +97,10 @@ func read(ctx context.Context, reader Reader, stats []dibs.QueueStats) (w Look, 
 
 // held reports whether there may be jobs that should run and do not. Due and blocked jobs may
 // be such, and also running ones, since their worker may be lost.
-func held(s dibs.QueueStats) bool { return Due(s) > 0 || s.Blocked > 0 || s.Running > 0 }
+func held(s admin.QueueStats) bool { return Due(s) > 0 || s.Blocked > 0 || s.Running > 0 }
 
 // Due counts the due jobs, or 1 if they cannot be counted.
-func Due(s dibs.QueueStats) int64 {
+func Due(s admin.QueueStats) int64 {
 	if s.ScheduledMore {
 		return min(1, int64(s.OldestAge))
 	}
@@ -138,7 +139,7 @@ func (w *Look) settings(queue string) dibs.Queue {
 }
 
 // Of lists why one queue's jobs do not start. What holds up only jobs of some groups comes last.
-func (w *Look) Of(s dibs.QueueStats) (list []Hold) {
+func (w *Look) Of(s admin.QueueStats) (list []Hold) {
 	i := slices.IndexFunc(w.Queues, func(q dibs.Queue) bool { return q.Name == s.Queue })
 	if !held(s) || i < 0 {
 		return nil
@@ -182,7 +183,7 @@ func (w *Look) hanging(queue string, add func(Hold)) {
 
 // unclaimed says, if it is so, that blocked jobs wait for no other job, since none of the queue
 // runs or waits: the next claim gives the free places.
-func unclaimed(s dibs.QueueStats) string {
+func unclaimed(s admin.QueueStats) string {
 	if s.Running > 0 || s.Waiting > 0 || s.HeldGroups > 0 {
 		return ""
 	}
@@ -190,7 +191,7 @@ func unclaimed(s dibs.QueueStats) string {
 }
 
 // workerHolds adds the reasons that have to do with the workers of a queue.
-func (w *Look) workerHolds(s dibs.QueueStats, add func(Hold)) {
+func (w *Look) workerHolds(s admin.QueueStats, add func(Hold)) {
 	live, lost := w.workersOf(s.Queue)
 	stopping := len(live)
 	live = slices.DeleteFunc(live, func(each dibs.WorkerInfo) bool { return each.State == dibs.WorkerStopping })
@@ -255,7 +256,7 @@ func kindNames(kinds []string) string {
 
 // places counts the places of these workers, how many places jobs of their queues use, and which of
 // these queues uses most.
-func (w *Seen) places(live []dibs.WorkerInfo) (places, used int64, most dibs.QueueStats) {
+func (w *Seen) places(live []dibs.WorkerInfo) (places, used int64, most admin.QueueStats) {
 	served := map[string]bool{}
 	for _, each := range live {
 		places += int64(each.Concurrency)
@@ -276,7 +277,7 @@ func (w *Seen) places(live []dibs.WorkerInfo) (places, used int64, most dibs.Que
 
 // OfJob lists the reasons why one job does not start.
 func (w *Look) OfJob(j *dibs.RawJob) (list []Hold) {
-	i := slices.IndexFunc(w.Stats, func(s dibs.QueueStats) bool { return s.Queue == j.Queue })
+	i := slices.IndexFunc(w.Stats, func(s admin.QueueStats) bool { return s.Queue == j.Queue })
 	if i < 0 || j.State != dibs.Waiting && j.State != dibs.Blocked {
 		return nil
 	}
@@ -307,7 +308,7 @@ func UsedUp(j *dibs.RawJob) (h Hold, is bool) {
 }
 
 // InQueues lists the reasons of some queues, with the names of these.
-func (w *Look) InQueues(stats []dibs.QueueStats) (list []Hold) {
+func (w *Look) InQueues(stats []admin.QueueStats) (list []Hold) {
 	for _, s := range stats {
 		for _, h := range w.Of(s) {
 			h.Queue = s.Queue

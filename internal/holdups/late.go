@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
@@ -28,15 +28,15 @@ type Holder struct {
 }
 
 // Holders is what a database says of transactions that hold rows.
-type Holders []diagnosis.Fact
+type Holders []admin.Fact
 
 // ReadHolders asks a database who holds rows, be it inside of another. Databases that cannot tell know nobody.
 func ReadHolders(ctx context.Context, db any) (Holders, error) {
-	for outer, is := db.(interface{ Unwrap() dibs.Database }); is; outer, is = db.(interface{ Unwrap() dibs.Database }) {
+	for outer, is := db.(interface{ Unwrap() admin.Database }); is; outer, is = db.(interface{ Unwrap() admin.Database }) {
 		db = outer.Unwrap()
 	}
 	teller, ok := db.(interface {
-		Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error)
+		Diagnose(ctx context.Context, parts ...string) (admin.Diagnosis, error)
 	})
 	if !ok {
 		return nil, nil
@@ -47,7 +47,7 @@ func ReadHolders(ctx context.Context, db any) (Holders, error) {
 
 // Of finds the transaction that holds the row of a schedule, or else rows of one of the tables for longest, or the whole file.
 func (list Holders) Of(schedule string, tables ...string) (h Holder, is bool) {
-	var f diagnosis.Fact
+	var f admin.Fact
 	for _, each := range list {
 		switch {
 		case each.Name == "schedule_lock" && schedule != "" && each.About == schedule:

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Default is the database that is used when none is named.
@@ -44,7 +45,7 @@ type Options struct {
 //
 // It creates the schema in a SQLite file that has no tables at all; elsewhere, Migrate does.
 // Errors are of type [*Error] if package open knows what to do about them.
-func Database(ctx context.Context, u URL, o Options) (dibs.Database, error) {
+func Database(ctx context.Context, u URL, o Options) (admin.Database, error) {
 	t, err := find(u, o)
 	if err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ type database struct {
 	file  bool             // a place is a file's path
 	names func(u URL) bool // whether u names such a database
 	find  func(u URL, o Options) (place string, err error)
-	open  func(ctx context.Context, place string, o Options) (dibs.Database, error)
+	open  func(ctx context.Context, place string, o Options) (admin.Database, error)
 	sql   func(ctx context.Context, place string, o Options) (*sql.DB, error)
 
 	migrate    func(ctx context.Context, place string, o Options) error

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/session"
 	"github.com/dibs-queue/dibs/postgres"
@@ -30,7 +31,7 @@ var postgresServers = database{
 		return scheme == "postgres" || scheme == "postgresql"
 	},
 	find: findPostgres,
-	open: func(ctx context.Context, url string, o Options) (dibs.Database, error) {
+	open: func(ctx context.Context, url string, o Options) (admin.Database, error) {
 		db, err := postgres.Open(ctx, WithDefaults(url, o), postgres.Options{Schema: o.Schema})
 		if err != nil {
 			return nil, err

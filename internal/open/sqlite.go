@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -49,7 +50,7 @@ var sqliteFiles = database{
 	explain: explainSQLite,
 }
 
-func openSQLite(ctx context.Context, path string, o Options) (dibs.Database, error) {
+func openSQLite(ctx context.Context, path string, o Options) (admin.Database, error) {
 	if err := checkFile(path, o.Existing); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/internal/words"
 )
@@ -44,7 +45,7 @@ func (p *Page) actions() map[string]action {
 func (p *Page) audit(r *request, did string, n int, what string) {
 	if n > 0 {
 		r.changed = true
-		p.Note(r.Request, dibs.Change{Who: r.who.Name, Did: did, What: what, N: n})
+		p.Note(r.Request, admin.Change{Who: r.who.Name, Did: did, What: what, N: n})
 	}
 }
 
@@ -102,7 +103,7 @@ func (p *Page) requeueJob(r *request) (to, done string, err error) {
 
 func (p *Page) editJob(r *request) (to, done string, err error) {
 	return p.changeJob(r, func(j *dibs.RawJob) (string, error) {
-		var e dibs.Edit
+		var e admin.Edit
 		var what []string
 		if text := strings.TrimSpace(r.PostFormValue("priority")); text != "" {
 			n, err := strconv.Atoi(text)
@@ -120,7 +121,7 @@ func (p *Page) editJob(r *request) (to, done string, err error) {
 			e.RunAt = &at
 			what = append(what, "start "+stamp(j.RunAt)+" to "+stamp(at.Truncate(time.Second)))
 		}
-		if e == (dibs.Edit{}) {
+		if e == (admin.Edit{}) {
 			return "", &refusal{422, "Give a priority, a start, or both."}
 		}
 		ids, err := p.DB.Edit(r.Context(), []int64{j.ID}, e)

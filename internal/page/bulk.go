@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/failures"
 )
 
@@ -19,16 +20,16 @@ type bulkChange struct {
 	One, Many  string // what has become of one job, and of several jobs
 	Danger     bool
 	Says       string // sentence about what will become of the jobs
-	run        func(dibs.Admin, context.Context, []int64, time.Time) (changed []int64, err error)
+	run        func(admin.Database, context.Context, []int64, time.Time) (changed []int64, err error)
 }
 
 var (
 	requeueEnded = bulkChange{
-		Verb: "requeue", Do: "Requeue", Button: "Requeue", One: "waits again", Many: "wait again", run: dibs.Admin.Requeue,
+		Verb: "requeue", Do: "Requeue", Button: "Requeue", One: "waits again", Many: "wait again", run: admin.Database.Requeue,
 		Says: "They are due at once, with all their attempts allowed again, and keep their history.",
 	}
 	deleteEnded = bulkChange{
-		Verb: "prune", Do: "Delete", Button: "Delete", One: "is deleted", Many: "are deleted", Danger: true, run: dibs.Admin.DeleteEnded,
+		Verb: "prune", Do: "Delete", Button: "Delete", One: "is deleted", Many: "are deleted", Danger: true, run: admin.Database.DeleteEnded,
 		Says: "They are deleted for good, with their payloads and errors.",
 	}
 )
@@ -67,10 +68,10 @@ type question struct {
 // bulkView is the question for a group of failures.
 type bulkView struct {
 	question
-	Key  string       // names the group in forms
-	Last int64        // id of the job that died last: several jobs may have died at the same time
-	next dibs.Failure // the job looked at last: the search goes on after it
-	done bool         // all dead jobs of the queue have been looked at
+	Key  string        // names the group in forms
+	Last int64         // id of the job that died last: several jobs may have died at the same time
+	next admin.Failure // the job looked at last: the search goes on after it
+	done bool          // all dead jobs of the queue have been looked at
 }
 
 // changeFailures requeues or deletes the jobs of a group of failures. The first request only says which jobs these
@@ -197,10 +198,10 @@ func (p *Page) askBulk(r *request, v bulkView) (to, done string, err error) {
 			v.All = int(q.Dead)
 		}
 	}
-	var of []dibs.Failure
+	var of []admin.Failure
 	before := 0 // how many jobs died after the last one of the group
 	for begin := time.Now(); len(of) == 0 && !v.done; {
-		list, err := v.read(r.Context(), p.DB, dibs.MaxFailures)
+		list, err := v.read(r.Context(), p.DB, admin.MaxFailures)
 		if err != nil {
 			return "", "", err
 		}
@@ -228,7 +229,7 @@ func (p *Page) askBulk(r *request, v bulkView) (to, done string, err error) {
 		v.Note += " How many these are in all is not known yet: " + count(v.Looked) + " of the " + count(v.All) + " dead jobs of the queue have been looked at."
 	}
 	v.Looked, v.Until, v.Last = before, of[0].At, of[0].ID
-	v.next = dibs.Failure{At: v.Until, ID: v.Last + 1} // The walk begins with the job that died last.
+	v.next = admin.Failure{At: v.Until, ID: v.Last + 1} // The walk begins with the job that died last.
 	for _, f := range of[:min(len(of), bulkNamed)] {
 		v.IDs = append(v.IDs, f.ID)
 	}
@@ -236,8 +237,8 @@ func (p *Page) askBulk(r *request, v bulkView) (to, done string, err error) {
 }
 
 // read reads the next dead jobs of the queue. The call after it goes on from there.
-func (v *bulkView) read(ctx context.Context, db dibs.Admin, most int) ([]dibs.Failure, error) {
-	f := dibs.FailureFilter{Queues: []string{v.Queue}, Limit: most}
+func (v *bulkView) read(ctx context.Context, db admin.Database, most int) ([]admin.Failure, error) {
+	f := admin.FailureFilter{Queues: []string{v.Queue}, Limit: most}
 	if v.next.ID != 0 {
 		f.Before = &v.next
 	}
@@ -252,7 +253,7 @@ func (v *bulkView) read(ctx context.Context, db dibs.Admin, most int) ([]dibs.Fa
 }
 
 // has reports whether a dead job belongs to the group.
-func (v *bulkView) has(f dibs.Failure) bool {
+func (v *bulkView) has(f admin.Failure) bool {
 	if f.Kind != v.Kind {
 		return false
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // chart shows the last hour of one queue or of all: bars for enqueued jobs, a line for completed ones, and
@@ -14,7 +14,7 @@ type chart struct {
 	Bars    []bar
 	Line    string // points of an SVG polyline
 	Most    int64  // the highest number in one minute
-	Hour    dibs.Minute
+	Hour    admin.Minute
 	Label   string // says in words what the chart shows
 	Minutes int
 }
@@ -34,7 +34,7 @@ func (c *chart) From() int { return c.Minutes - 1 }
 const chartHeight = 100.0
 
 // chartOf draws minutes, oldest first. A bar is one unit wide.
-func chartOf(minutes []dibs.Minute) *chart {
+func chartOf(minutes []admin.Minute) *chart {
 	if len(minutes) == 0 {
 		return nil
 	}

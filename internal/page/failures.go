@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/failures"
 	"github.com/dibs-queue/dibs/internal/words"
 )
@@ -73,11 +73,11 @@ func (p *Page) failures(r *request) (any, error) {
 		if err := r.mayRead(v.Queue); err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(now.stats, func(s dibs.QueueStats) bool { return s.Queue == v.Queue }) {
+		if !slices.ContainsFunc(now.stats, func(s admin.QueueStats) bool { return s.Queue == v.Queue }) {
 			return nil, &refusal{404, "There is no queue of the name " + oneLine(v.Queue) + "."}
 		}
 	}
-	var stats []dibs.QueueStats
+	var stats []admin.QueueStats
 	key := ""
 	for _, s := range now.stats {
 		if s.Dead > 0 && (s.Queue == v.Queue || v.Queue == "" && r.who.Reads(s.Queue)) {
@@ -124,8 +124,8 @@ func (v *failuresView) page(r *request) {
 }
 
 // readFailures reads how the last dead jobs of some queues have ended.
-func (p *Page) readFailures(ctx context.Context, stats []dibs.QueueStats) (f failed, err error) {
-	sample, err := failures.Newest(ctx, p.DB, stats, dibs.MaxFailures, failures.MostRead)
+func (p *Page) readFailures(ctx context.Context, stats []admin.QueueStats) (f failed, err error) {
+	sample, err := failures.Newest(ctx, p.DB, stats, admin.MaxFailures, failures.MostRead)
 	if err != nil {
 		return f, err
 	}
@@ -157,8 +157,8 @@ const (
 
 // readDeaths reads now and then what the last dead jobs died of, if there are any: up to 1,000 of each queue, and
 // fewer of each if there are many queues.
-func (now *look) readDeaths(ctx context.Context, db dibs.Admin, last look) error {
-	if now.at.Sub(last.deathsAt) < deathsFresh || !slices.ContainsFunc(now.stats, func(s dibs.QueueStats) bool { return s.Dead > 0 }) {
+func (now *look) readDeaths(ctx context.Context, db admin.Database, last look) error {
+	if now.at.Sub(last.deathsAt) < deathsFresh || !slices.ContainsFunc(now.stats, func(s admin.QueueStats) bool { return s.Dead > 0 }) {
 		now.deaths, now.deathsAt = last.deaths, last.deathsAt
 		return nil
 	}
@@ -167,7 +167,7 @@ func (now *look) readDeaths(ctx context.Context, db dibs.Admin, last look) error
 		return err
 	}
 	now.deaths, now.deathsAt = map[string]deaths{}, now.at
-	lately := slices.DeleteFunc(sample.List, func(f dibs.Failure) bool { return now.at.Sub(f.At) >= deathsTime })
+	lately := slices.DeleteFunc(sample.List, func(f admin.Failure) bool { return now.at.Sub(f.At) >= deathsTime })
 	of := map[[2]string]int{} // how many jobs of a queue died of one error, whatever their kind
 	for _, g := range failures.Of(lately, failures.Spans{}) {
 		d, known := now.deaths[g.Queue]

@@ -7,21 +7,22 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // filter selects jobs of a queue. It is written into links.
 type filter struct {
-	dibs.Filter
+	admin.Filter
 	Since, Before string // limits of the time at which jobs ended, as they were typed
 }
 
 func filterOf(queue string, q url.Values) (f filter, err error) {
-	f = filter{Since: q.Get("since"), Before: q.Get("before"), Filter: dibs.Filter{
+	f = filter{Since: q.Get("since"), Before: q.Get("before"), Filter: admin.Filter{
 		Queue: queue, State: dibs.State(q.Get("state")), Kind: q.Get("kind"), Group: q.Get("group"), Worker: q.Get("worker"),
 		Scheduled: q.Get("scheduled") != "", Error: q.Get("error"), Payload: q.Get("payload"), After: q.Get("after"), Limit: jobsOnPage,
 	}}
 	if key := q.Get("key"); key != "" { // at most one job holds a key, so nothing else matters
-		return filter{Filter: dibs.Filter{Queue: queue, UniqueKey: key}}, nil
+		return filter{Filter: admin.Filter{Queue: queue, UniqueKey: key}}, nil
 	}
 	if !f.State.Final() { // jobs in this state have not ended
 		f.Since, f.Before = "", ""
@@ -47,7 +48,7 @@ func (f filter) link(state dibs.State, after string) string {
 
 // All is the query of all jobs of the state.
 func (f filter) All() string {
-	return filter{Filter: dibs.Filter{State: f.State, Scheduled: f.Scheduled}}.link(f.State, "")
+	return filter{Filter: admin.Filter{State: f.State, Scheduled: f.Scheduled}}.link(f.State, "")
 }
 
 // Pairs are the parameters of the filter.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
@@ -28,7 +29,7 @@ type groupsView struct {
 
 // backlogRow is a group with blocked jobs.
 type backlogRow struct {
-	dibs.Backlog
+	admin.Backlog
 	Settings dibs.Group
 	Limit    int
 }
@@ -44,7 +45,7 @@ func (p *Page) groups(r *request) (any, error) {
 	}
 	var q dibs.Queue
 	var list []dibs.Group
-	var backlogs []dibs.Backlog
+	var backlogs []admin.Backlog
 	after := r.URL.Query().Get("after")
 	err := p.Look(r.Request, func() (err error) {
 		if q, err = p.queueNow(r, name); err != nil {
@@ -72,7 +73,7 @@ func (p *Page) groups(r *request) (any, error) {
 	if after != "" {
 		v.First = "?queue=" + url.QueryEscape(name)
 	}
-	if len(backlogs) == dibs.MaxBacklogs {
+	if len(backlogs) == admin.MaxBacklogs {
 		v.Next = "?queue=" + url.QueryEscape(name) + "&after=" + url.QueryEscape(backlogs[len(backlogs)-1].Group)
 	}
 	list = slices.DeleteFunc(list, func(g dibs.Group) bool { return g.Limit == 0 && g.Rate.N == 0 }) // groups without settings are only listed because they are held up

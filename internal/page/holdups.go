@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
@@ -22,7 +23,7 @@ const maxPlaces = 10
 // known implements holdups.Reader from a look: only the kinds of due jobs are read from the database.
 type known struct {
 	look
-	dibs.Admin
+	admin.Database
 }
 
 func (k known) Queues(context.Context, ...string) ([]dibs.Queue, error) { return k.queues, nil }
@@ -31,7 +32,7 @@ func (k known) Workers(context.Context) ([]dibs.WorkerInfo, error)      { return
 // explain says why a job does not start, and which jobs hold the places that it waits for.
 func (p *Page) explain(r *request, v *jobView, now look) error {
 	j := v.Job
-	i := slices.IndexFunc(now.stats, func(s dibs.QueueStats) bool { return s.Queue == j.Queue })
+	i := slices.IndexFunc(now.stats, func(s admin.QueueStats) bool { return s.Queue == j.Queue })
 	if i < 0 || j.State != dibs.Blocked && (j.State != dibs.Waiting || j.RunAt.After(time.Now())) {
 		return nil
 	}
@@ -59,7 +60,7 @@ func (p *Page) explain(r *request, v *jobView, now look) error {
 		return p.placesInGroup(r, v, strict)
 	case inQueue:
 		v.More = queue + "?state=running"
-		return p.places(r, v, dibs.Filter{Queue: j.Queue, State: dibs.Running}, nil)
+		return p.places(r, v, admin.Filter{Queue: j.Queue, State: dibs.Running}, nil)
 	}
 	return nil
 }
@@ -67,7 +68,7 @@ func (p *Page) explain(r *request, v *jobView, now look) error {
 // placesInGroup lists the jobs that hold places of a job's group: running ones and those whose turn it is. In strict
 // order, jobs that wait for their retries hold places, too.
 func (p *Page) placesInGroup(r *request, v *jobView, strict bool) error {
-	f := dibs.Filter{Queue: v.Job.Queue, Group: v.Job.Group, State: dibs.Running}
+	f := admin.Filter{Queue: v.Job.Queue, Group: v.Job.Group, State: dibs.Running}
 	if err := p.places(r, v, f, nil); err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (p *Page) placesInGroup(r *request, v *jobView, strict bool) error {
 	return p.places(r, v, f, func(j *dibs.RawJob) bool { return strict && j.Attempt > 0 || !j.RunAt.After(time.Now()) })
 }
 
-func (p *Page) places(r *request, v *jobView, f dibs.Filter, holds func(*dibs.RawJob) bool) error {
+func (p *Page) places(r *request, v *jobView, f admin.Filter, holds func(*dibs.RawJob) bool) error {
 	f.Limit = maxPlaces
 	page, err := p.Jobs(r.Request, f)
 	for _, j := range page.Jobs {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
@@ -19,11 +20,11 @@ const fresh = time.Second
 type look struct {
 	at      time.Time
 	fresh   time.Duration // how long the look may be shown
-	stats   []dibs.QueueStats
+	stats   []admin.QueueStats
 	queues  []dibs.Queue
 	workers []dibs.WorkerInfo
 	late    []dibs.Schedule // schedules whose next tick should have had its job
-	hour    []dibs.Minute   // the last hour of all queues together
+	hour    []admin.Minute  // the last hour of all queues together
 	hourAt  time.Time
 	table   bool // the database is an adopted table, without a register of workers and a history
 	noDead  bool // the adopted table cannot list dead rows, for example without a side table
@@ -39,7 +40,7 @@ type look struct {
 
 // looks asks the database at most once a second, however many want to know.
 type looks struct {
-	db     dibs.Admin
+	db     admin.Database
 	mu     sync.Mutex
 	last   look
 	err    error
@@ -94,7 +95,7 @@ func (l *looks) ask(ctx context.Context, last look) (now look, err error) {
 	if now.workers, err = l.db.Workers(ctx); errors.Is(err, errors.ErrUnsupported) {
 		now.table, now.noDead = true, last.noDead
 		if !last.table {
-			_, err = l.db.List(ctx, dibs.Filter{State: dibs.Dead, Limit: 1})
+			_, err = l.db.List(ctx, admin.Filter{State: dibs.Dead, Limit: 1})
 			now.noDead = errors.Is(err, errors.ErrUnsupported)
 		}
 		return now, nil
@@ -128,7 +129,7 @@ const (
 )
 
 // readLate reads which schedules are late, and then which transactions lock rows and so may be the cause.
-func (now *look) readLate(ctx context.Context, db dibs.Admin, last look) (err error) {
+func (now *look) readLate(ctx context.Context, db admin.Database, last look) (err error) {
 	if now.late, err = db.Schedules(ctx); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
@@ -30,7 +31,7 @@ var (
 		Verb: "cancel", Do: "Cancel", Button: "Cancel", Danger: true,
 		One: "is cancelled, or its worker asked to stop", Many: "are cancelled, or their workers asked to stop",
 		Says: "Jobs that have not started never will; the workers of those that run are asked to stop.",
-		run: func(db dibs.Admin, ctx context.Context, ids []int64, _ time.Time) ([]int64, error) {
+		run: func(db admin.Database, ctx context.Context, ids []int64, _ time.Time) ([]int64, error) {
 			ended, asked, err := db.Cancel(ctx, ids)
 			return append(ended, asked...), err
 		},
@@ -38,9 +39,9 @@ var (
 	startJobs = bulkChange{
 		Verb: "start", Do: "Make due now", Button: "Make due", One: "is due now", Many: "are due now",
 		Says: "They do not wait for their time any more, or for their next attempt.",
-		run: func(db dibs.Admin, ctx context.Context, ids []int64, _ time.Time) ([]int64, error) {
+		run: func(db admin.Database, ctx context.Context, ids []int64, _ time.Time) ([]int64, error) {
 			past := time.Unix(0, 0)
-			return db.Edit(ctx, ids, dibs.Edit{RunAt: &past})
+			return db.Edit(ctx, ids, admin.Edit{RunAt: &past})
 		},
 	}
 )

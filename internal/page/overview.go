@@ -8,18 +8,19 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
 // queueRow is one queue of the overview.
 type queueRow struct {
-	dibs.QueueStats
+	admin.QueueStats
 	Settings dibs.Queue
 	In, Out  float64 // jobs a minute over the window: enqueued and completed
 	Workers  int     // how many live workers serve the queue
 	Table    bool    // the queue is an adopted table, of which less is known
 	NoDead   bool    // the adopted table cannot list dead rows
-	Times    dibs.Times
+	Times    admin.Times
 	Hour     sparks
 }
 

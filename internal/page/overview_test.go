@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
@@ -24,7 +25,7 @@ func TestJobsThatHangAreAnAlarm(t *testing.T) {
 	} {
 		c.hang.Jobs, c.alarm.Queue, c.alarm.Cause = []holdups.HeldJob{held}, "q", causeHangs
 		now := look{at: time.Now(), hangs: map[string]holdups.Hang{"q": c.hang}}
-		list := alarms(now, queueRow{QueueStats: dibs.QueueStats{Queue: "q", Waiting: 1, Running: 1, Claimed: 1}, Workers: 1})
+		list := alarms(now, queueRow{QueueStats: admin.QueueStats{Queue: "q", Waiting: 1, Running: 1, Claimed: 1}, Workers: 1})
 		if len(list) != 1 || list[0] != c.alarm {
 			t.Errorf("%s: the alarms are %+v, want %+v", name, list, c.alarm)
 		}
@@ -42,22 +43,22 @@ func textsOf(list []alarm) string {
 func TestAlarms(t *testing.T) {
 	const window = 5 * time.Minute
 	for want, q := range map[string]queueRow{
-		"":                            {QueueStats: dibs.QueueStats{Window: window, Succeeded: 9, Failed: 1, Claimed: 10}},
-		"true no worker: 1 job waits": {QueueStats: dibs.QueueStats{Waiting: 1}},
-		"true no worker: 7 jobs wait, the oldest for 10 min":  {QueueStats: dibs.QueueStats{Waiting: 9, Scheduled: 4, Blocked: 2, OldestAge: 10 * time.Minute}},
-		"true no worker: jobs wait":                           {QueueStats: dibs.QueueStats{Waiting: 10_012, Scheduled: 10_000, ScheduledMore: true}},
-		"false is paused":                                     {QueueStats: dibs.QueueStats{Waiting: 5, Paused: true, OldestAge: time.Hour}},
-		"true its oldest due job has waited 10 min":           {QueueStats: dibs.QueueStats{Waiting: 5, OldestAge: 10 * time.Minute}, Workers: 1},
-		"false 25 % of the attempts of the last 5 min failed": {QueueStats: dibs.QueueStats{Window: window, Succeeded: 9, Failed: 3, Claimed: 12}},
-		"true 50 % of the attempts of the last 5 min failed":  {QueueStats: dibs.QueueStats{Window: window, Succeeded: 5, Failed: 5, Claimed: 10}},
-		"false is held by its rate":                           {QueueStats: dibs.QueueStats{Window: window, Waiting: 5, Claimed: 290, Succeeded: 290}, Settings: dibs.Queue{Rate: dibs.Rate{N: 1, Per: time.Second}}, Workers: 1},
+		"":                            {QueueStats: admin.QueueStats{Window: window, Succeeded: 9, Failed: 1, Claimed: 10}},
+		"true no worker: 1 job waits": {QueueStats: admin.QueueStats{Waiting: 1}},
+		"true no worker: 7 jobs wait, the oldest for 10 min":  {QueueStats: admin.QueueStats{Waiting: 9, Scheduled: 4, Blocked: 2, OldestAge: 10 * time.Minute}},
+		"true no worker: jobs wait":                           {QueueStats: admin.QueueStats{Waiting: 10_012, Scheduled: 10_000, ScheduledMore: true}},
+		"false is paused":                                     {QueueStats: admin.QueueStats{Waiting: 5, Paused: true, OldestAge: time.Hour}},
+		"true its oldest due job has waited 10 min":           {QueueStats: admin.QueueStats{Waiting: 5, OldestAge: 10 * time.Minute}, Workers: 1},
+		"false 25 % of the attempts of the last 5 min failed": {QueueStats: admin.QueueStats{Window: window, Succeeded: 9, Failed: 3, Claimed: 12}},
+		"true 50 % of the attempts of the last 5 min failed":  {QueueStats: admin.QueueStats{Window: window, Succeeded: 5, Failed: 5, Claimed: 10}},
+		"false is held by its rate":                           {QueueStats: admin.QueueStats{Window: window, Waiting: 5, Claimed: 290, Succeeded: 290}, Settings: dibs.Queue{Rate: dibs.Rate{N: 1, Per: time.Second}}, Workers: 1},
 	} {
 		if got := textsOf(alarms(look{at: time.Now()}, q)); got != want {
 			t.Errorf("%+v: %q, want %q", q, got, want)
 		}
 	}
-	few := queueRow{QueueStats: dibs.QueueStats{Window: window, Failed: 1, Claimed: 1}}
-	slow := queueRow{QueueStats: dibs.QueueStats{Window: window, Waiting: 5, Claimed: 200}, Settings: dibs.Queue{Rate: dibs.Rate{N: 1, Per: time.Second}}, Workers: 1}
+	few := queueRow{QueueStats: admin.QueueStats{Window: window, Failed: 1, Claimed: 1}}
+	slow := queueRow{QueueStats: admin.QueueStats{Window: window, Waiting: 5, Claimed: 200}, Settings: dibs.Queue{Rate: dibs.Rate{N: 1, Per: time.Second}}, Workers: 1}
 	for _, q := range []queueRow{few, slow} {
 		if got := textsOf(alarms(look{}, q)); got != "" {
 			t.Errorf("%+v: %q, want nothing", q, got)
@@ -69,11 +70,11 @@ func TestAlarms(t *testing.T) {
 func TestTheForemostAlarms(t *testing.T) {
 	var all []alarm
 	for range 35 {
-		all = append(all, alarms(look{}, queueRow{QueueStats: dibs.QueueStats{Queue: "a", Waiting: 1}})...)
-		all = append(all, alarms(look{}, queueRow{QueueStats: dibs.QueueStats{Queue: "b", Paused: true}})...)
+		all = append(all, alarms(look{}, queueRow{QueueStats: admin.QueueStats{Queue: "a", Waiting: 1}})...)
+		all = append(all, alarms(look{}, queueRow{QueueStats: admin.QueueStats{Queue: "b", Paused: true}})...)
 	}
 	now := look{at: time.Now(), deaths: map[string]deaths{"z": {Count: 3, Text: "boom", Most: 3, Last: time.Now()}}}
-	all = append(all, alarms(now, queueRow{QueueStats: dibs.QueueStats{Queue: "z", Dead: 3}})...)
+	all = append(all, alarms(now, queueRow{QueueStats: admin.QueueStats{Queue: "z", Dead: 3}})...)
 	list, more := foremost(all)
 	if more != 71-len(list) || len(list) != 1+2*maxAlike || list[0].Queue != "z" || list[1].Queue != "a" || list[len(list)-1].Queue != "b" {
 		t.Errorf("%d more than %s", more, textsOf(list))
@@ -95,7 +96,7 @@ func TestTheAlarmOfDeathsAgreesWithTheirNumber(t *testing.T) {
 	} {
 		c.d.Text = "boom"
 		now := look{at: time.Now(), deaths: map[string]deaths{"q": c.d}}
-		a, some := deathAlarm(now, queueRow{QueueStats: dibs.QueueStats{Queue: "q", Dead: c.dead}})
+		a, some := deathAlarm(now, queueRow{QueueStats: admin.QueueStats{Queue: "q", Dead: c.dead}})
 		if got := a.Text + "; " + a.More; !some || got != want {
 			t.Errorf("%+v: %q, want %q", c.d, got, want)
 		}

@@ -10,21 +10,22 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Options are what a page needs of its server.
 type Options struct {
-	DB  dibs.Admin
+	DB  admin.Database
 	Log *slog.Logger // receives errors
 	// Jobs and Job load jobs, within the memory that the server has for answers: Jobs a page of a list, Job one by its
 	// id.
-	Jobs func(*http.Request, dibs.Filter) (dibs.Page, error)
+	Jobs func(*http.Request, admin.Filter) (admin.Page, error)
 	Job  func(r *http.Request, id int64) (*dibs.RawJob, error)
 	// Look runs a read of the database that loads no jobs. Reads for viewers share a part of the connections; Jobs and
 	// Job use the same part, so neither may be called within Look.
 	Look func(r *http.Request, read func() error) error
 	// Note records what a request has changed, in the log and for the page of changes.
-	Note func(*http.Request, dibs.Change)
+	Note func(*http.Request, admin.Change)
 	// Find looks up the holder of a token. The function that it returns is called for each request of the
 	// session, as tokens can be taken away; if it is nil, nobody holds the token. If Find itself is nil, nobody
 	// needs a token.
@@ -54,7 +55,7 @@ type Page struct {
 	looks    looks
 	pages    cache[[]byte]
 	failed   cache[failed]
-	hours    cache[[]dibs.Minute] // the last hour of queues, for charts
+	hours    cache[[]admin.Minute] // the last hour of queues, for charts
 	live     live
 }
 

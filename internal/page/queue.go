@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
@@ -69,7 +70,7 @@ func (p *Page) queue(r *request) (any, error) {
 		v.Fields = fieldsOf(all[i].Settings)
 		s := all[i].QueueStats
 		v.Empty = s.Waiting+s.Blocked+s.Running+s.Completed+s.Dead+s.Cancelled == 0
-		hour, err := p.hours.get(name, func() (hour []dibs.Minute, err error) {
+		hour, err := p.hours.get(name, func() (hour []admin.Minute, err error) {
 			err = p.Look(r.Request, func() error {
 				hour, err = p.DB.History(r.Context(), []string{name}, chartTime)
 				return err
@@ -253,7 +254,7 @@ func (p *Page) workers(r *request) (any, error) {
 	if n := int(min(running, maxHeld)); n > 0 && r.who.Reads("") {
 		// The limit is the number of running jobs: to find that there are no more, the database would look through
 		// all claims whose leases have not ended, even if their jobs have.
-		page, err := p.Jobs(r.Request, dibs.Filter{State: dibs.Running, Limit: n})
+		page, err := p.Jobs(r.Request, admin.Filter{State: dibs.Running, Limit: n})
 		if err != nil {
 			return nil, err
 		}
@@ -319,7 +320,7 @@ func (p *Page) schedules(r *request) (any, error) {
 }
 
 type changesView struct {
-	Changes []dibs.Change
+	Changes []admin.Change
 }
 
 // shownChanges is how many changes the page lists.

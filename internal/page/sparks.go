@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // sparks is a small chart. A bar is one unit wide, and the highest bar 20 units high.
@@ -37,7 +37,7 @@ func sparksOfDeaths(counts []int) sparks {
 }
 
 // sparksOfHour shows what came into a queue in each minute as bars, what was completed as a line, deaths as marks.
-func sparksOfHour(minutes []dibs.Minute) sparks {
+func sparksOfHour(minutes []admin.Minute) sparks {
 	c := chartOf(minutes)
 	if c == nil || c.Most == 0 {
 		return sparks{Label: "nothing in the last hour"}
@@ -47,7 +47,7 @@ func sparksOfHour(minutes []dibs.Minute) sparks {
 		Bars: bars(len(minutes), func(i int) float64 { return part(minutes[i].Enqueued) }),
 		Dead: bars(len(minutes), func(i int) float64 { return part(minutes[i].Died) }), Width: len(minutes), Label: c.Label,
 	}
-	if slices.ContainsFunc(minutes, func(m dibs.Minute) bool { return m.Succeeded > 0 }) {
+	if slices.ContainsFunc(minutes, func(m admin.Minute) bool { return m.Succeeded > 0 }) {
 		var line strings.Builder
 		for i, m := range minutes {
 			fmt.Fprintf(&line, "%d,%.0f ", i, sparksHeight*(1-part(m.Succeeded)))

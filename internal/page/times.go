@@ -5,12 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // timesAt says how long the last completed jobs of a queue waited and ran, and when that was read.
 type timesAt struct {
-	dibs.Times
+	admin.Times
 	at time.Time
 }
 
@@ -32,9 +32,9 @@ const (
 )
 
 // readTimes reads the times of a few queues that complete jobs: those whose times are unknown or oldest.
-func (now *look) readTimes(ctx context.Context, db dibs.Admin, last look) error {
+func (now *look) readTimes(ctx context.Context, db admin.Database, last look) error {
 	now.times = still(last.times, now.stats)
-	for _, queue := range oldest(now.stats, timesAtOnce, func(s dibs.QueueStats) (time.Time, bool) {
+	for _, queue := range oldest(now.stats, timesAtOnce, func(s admin.QueueStats) (time.Time, bool) {
 		known, some := last.times[s.Queue]
 		return known.at, s.Completed > 0 && !(some && (now.at.Sub(known.at) < timesFresh || s.Succeeded == 0))
 	}) {
@@ -48,9 +48,9 @@ func (now *look) readTimes(ctx context.Context, db dibs.Admin, last look) error 
 }
 
 // readHours reads the last hour of a few queues: those whose last hour is unknown or oldest.
-func (now *look) readHours(ctx context.Context, db dibs.Admin, last look) error {
+func (now *look) readHours(ctx context.Context, db admin.Database, last look) error {
 	now.hours = still(last.hours, now.stats)
-	queues := oldest(now.stats, hoursAtOnce, func(s dibs.QueueStats) (time.Time, bool) {
+	queues := oldest(now.stats, hoursAtOnce, func(s admin.QueueStats) (time.Time, bool) {
 		known := last.hours[s.Queue]
 		return known.at, now.at.Sub(known.at) >= hoursFresh
 	})
@@ -61,7 +61,7 @@ func (now *look) readHours(ctx context.Context, db dibs.Admin, last look) error 
 	if err != nil {
 		return err
 	}
-	of := map[string][]dibs.Minute{}
+	of := map[string][]admin.Minute{}
 	for _, m := range minutes {
 		of[m.Queue] = append(of[m.Queue], m)
 	}
@@ -73,12 +73,12 @@ func (now *look) readHours(ctx context.Context, db dibs.Admin, last look) error 
 
 // oldest picks n queues whose figures are unknown or oldest. old says when those of a queue were read, and whether they
 // must be read again.
-func oldest(stats []dibs.QueueStats, n int, old func(dibs.QueueStats) (known time.Time, due bool)) (queues []string) {
-	due := slices.DeleteFunc(slices.Clone(stats), func(s dibs.QueueStats) bool {
+func oldest(stats []admin.QueueStats, n int, old func(admin.QueueStats) (known time.Time, due bool)) (queues []string) {
+	due := slices.DeleteFunc(slices.Clone(stats), func(s admin.QueueStats) bool {
 		_, is := old(s)
 		return !is
 	})
-	slices.SortStableFunc(due, func(a, b dibs.QueueStats) int {
+	slices.SortStableFunc(due, func(a, b admin.QueueStats) int {
 		knownA, _ := old(a)
 		knownB, _ := old(b)
 		return knownA.Compare(knownB)
@@ -90,7 +90,7 @@ func oldest(stats []dibs.QueueStats, n int, old func(dibs.QueueStats) (known tim
 }
 
 // still copies the values of queues that still exist, so that deleted queues are forgotten.
-func still[T any](known map[string]T, stats []dibs.QueueStats) map[string]T {
+func still[T any](known map[string]T, stats []admin.QueueStats) map[string]T {
 	kept := map[string]T{}
 	for _, s := range stats {
 		if v, some := known[s.Queue]; some {

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // counted is a database that counts how often it is asked for times and failures.
 type counted struct {
-	dibs.Admin
-	stats           []dibs.QueueStats
+	admin.Database
+	stats           []admin.QueueStats
 	times, hours    map[string]int
 	asked, failures int
 	counts          int
@@ -23,31 +24,31 @@ type counted struct {
 
 func (c *counted) Queues(context.Context, ...string) ([]dibs.Queue, error) { return nil, nil }
 func (c *counted) Workers(context.Context) ([]dibs.WorkerInfo, error)      { return nil, nil }
-func (c *counted) History(_ context.Context, queues []string, _ time.Duration) (list []dibs.Minute, err error) {
+func (c *counted) History(_ context.Context, queues []string, _ time.Duration) (list []admin.Minute, err error) {
 	for _, q := range queues {
 		c.hours[q]++
 		for i := range int64(61) {
-			list = append(list, dibs.Minute{Queue: q, Enqueued: i, Succeeded: i / 2, Died: i / 60})
+			list = append(list, admin.Minute{Queue: q, Enqueued: i, Succeeded: i / 2, Died: i / 60})
 		}
 	}
 	return list, nil
 }
 
-func (c *counted) Stats(context.Context) ([]dibs.QueueStats, error) {
+func (c *counted) Stats(context.Context) ([]admin.QueueStats, error) {
 	c.counts++
 	time.Sleep(c.takes)
 	return c.stats, nil
 }
 
-func (c *counted) Times(_ context.Context, queue string) (dibs.Times, error) {
+func (c *counted) Times(_ context.Context, queue string) (admin.Times, error) {
 	c.times[queue]++
 	c.asked++
-	return dibs.Times{Jobs: 1, Wait: dibs.Percentiles{P50: time.Second}}, nil
+	return admin.Times{Jobs: 1, Wait: admin.Percentiles{P50: time.Second}}, nil
 }
 
-func (c *counted) Failures(context.Context, dibs.FailureFilter) ([]dibs.Failure, error) {
+func (c *counted) Failures(context.Context, admin.FailureFilter) ([]admin.Failure, error) {
 	c.failures++
-	return []dibs.Failure{{ID: 1, Queue: "q000", Kind: "k", At: time.Now(), Error: "boom 1"}}, nil
+	return []admin.Failure{{ID: 1, Queue: "q000", Kind: "k", At: time.Now(), Error: "boom 1"}}, nil
 }
 
 // However many queues complete jobs, a look reads the times of only a few, each queue in turn.
@@ -56,9 +57,9 @@ func (c *counted) Schedules(context.Context, ...string) ([]dibs.Schedule, error)
 func TestTimesAreReadOfFewQueuesAtOnce(t *testing.T) {
 	db := &counted{times: map[string]int{}, hours: map[string]int{}}
 	for i := range 300 {
-		db.stats = append(db.stats, dibs.QueueStats{Queue: fmt.Sprintf("q%03d", i), Completed: 5, Succeeded: 5, Dead: 1})
+		db.stats = append(db.stats, admin.QueueStats{Queue: fmt.Sprintf("q%03d", i), Completed: 5, Succeeded: 5, Dead: 1})
 	}
-	db.stats = append(db.stats, dibs.QueueStats{Queue: "new", Waiting: 1})
+	db.stats = append(db.stats, admin.QueueStats{Queue: "new", Waiting: 1})
 	l := looks{db: db}
 	var now look
 	for i := range 2 * 300 / timesAtOnce {

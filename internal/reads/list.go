@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // List returns a page of jobs, newest first.
-func (c Calls) List(ctx context.Context, f dibs.Filter) (page dibs.Page, err error) {
+func (c Calls) List(ctx context.Context, f admin.Filter) (page admin.Page, err error) {
 	if err := c.Ready(ctx, "list"); err != nil {
 		return page, err
 	}
@@ -24,7 +25,7 @@ func (c Calls) List(ctx context.Context, f dibs.Filter) (page dibs.Page, err err
 	}
 	if f.UniqueKey != "" {
 		if page.Jobs, err = c.holder(ctx, f.Queue, f.UniqueKey); err != nil {
-			return dibs.Page{}, err
+			return admin.Page{}, err
 		}
 		return page, nil
 	}
@@ -35,7 +36,7 @@ func (c Calls) List(ctx context.Context, f dibs.Filter) (page dibs.Page, err err
 	var last []*dibs.RawJob // holds one element if the statement stopped early: the place up to which it has looked
 	err = c.Read(ctx, c.listed(f, after, &page.Jobs, &last))
 	if err != nil {
-		return dibs.Page{}, c.Failed("list", err)
+		return admin.Page{}, c.Failed("list", err)
 	}
 	slices.SortFunc(page.Jobs, newestFirst)
 	if len(page.Jobs) > f.Limit {
@@ -51,7 +52,7 @@ func (c Calls) List(ctx context.Context, f dibs.Filter) (page dibs.Page, err err
 }
 
 // listed is the statement of a list. It returns one job more than a page holds if there is another page.
-func (c Calls) listed(f dibs.Filter, after cursor, to, last *[]*dibs.RawJob) Statement {
+func (c Calls) listed(f admin.Filter, after cursor, to, last *[]*dibs.RawJob) Statement {
 	look, _ := checks.Looked(f)
 	switch {
 	case f.State.Final():
@@ -76,7 +77,7 @@ type cursor struct {
 	id int64
 }
 
-func cursorOf(f dibs.Filter, j *dibs.RawJob) cursor {
+func cursorOf(f admin.Filter, j *dibs.RawJob) cursor {
 	if f.State.Final() {
 		return cursor{&j.FinishedAt, j.ID}
 	}
@@ -90,7 +91,7 @@ func (c cursor) String() string {
 	return fmt.Sprintf("%d.%d", c.at.UnixMicro(), c.id)
 }
 
-func readCursor(f dibs.Filter) (c cursor, err error) {
+func readCursor(f admin.Filter) (c cursor, err error) {
 	if f.After == "" {
 		return cursor{id: math.MaxInt64}, nil
 	}

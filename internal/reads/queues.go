@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -32,22 +33,22 @@ func (c Calls) Queues(ctx context.Context, names ...string) ([]dibs.Queue, error
 const WindowMinutes = 6
 
 // Stats counts every queue, by name.
-func (c Calls) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+func (c Calls) Stats(ctx context.Context) ([]admin.QueueStats, error) {
 	if err := c.Ready(ctx, "stats"); err != nil {
 		return nil, err
 	}
 	var counted []stats
 	var holds []held
-	err := c.Read(ctx, rows(&counted, (*stats).columns, "stats", dibs.ScheduledCap+1, WindowMinutes), rows(&holds, (*held).columns, "held_queues"))
+	err := c.Read(ctx, rows(&counted, (*stats).columns, "stats", admin.ScheduledCap+1, WindowMinutes), rows(&holds, (*held).columns, "held_queues"))
 	if err != nil {
 		return nil, c.Failed("stats", err)
 	}
-	all := make([]dibs.QueueStats, len(counted))
+	all := make([]admin.QueueStats, len(counted))
 	for i := range counted {
 		all[i] = counted[i].figures()
 	}
 	for _, h := range holds {
-		if i, ok := slices.BinarySearchFunc(all, h.queue, func(q dibs.QueueStats, name string) int { return cmp.Compare(q.Queue, name) }); ok {
+		if i, ok := slices.BinarySearchFunc(all, h.queue, func(q admin.QueueStats, name string) int { return cmp.Compare(q.Queue, name) }); ok {
 			all[i].HeldUntil, all[i].HeldGroups = h.until, h.groups
 		}
 	}
@@ -56,7 +57,7 @@ func (c Calls) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 
 // stats is a row of stats.sql.
 type stats struct {
-	dibs.QueueStats
+	admin.QueueStats
 	wait, run int64 // sums in microseconds
 }
 
@@ -68,9 +69,9 @@ func (q *stats) columns() []any {
 }
 
 // figures returns the statistics, with averages and rates computed from the row.
-func (q *stats) figures() dibs.QueueStats {
-	if q.Scheduled > dibs.ScheduledCap {
-		q.Scheduled, q.ScheduledMore = dibs.ScheduledCap, true
+func (q *stats) figures() admin.QueueStats {
+	if q.Scheduled > admin.ScheduledCap {
+		q.Scheduled, q.ScheduledMore = admin.ScheduledCap, true
 	}
 	checks.Counts(&q.QueueStats)
 	if q.Claimed > 0 {
@@ -118,8 +119,8 @@ func group(g *dibs.Group) []any {
 }
 
 // Backlogs counts the blocked jobs of the groups of a queue that have any.
-func (c Calls) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
-	return list(ctx, c, "backlogs", checks.Backlogs(queue, after), backlog, "backlog", queue, after, dibs.MaxBacklogs, checks.CountedBacklog)
+func (c Calls) Backlogs(ctx context.Context, queue, after string) ([]admin.Backlog, error) {
+	return list(ctx, c, "backlogs", checks.Backlogs(queue, after), backlog, "backlog", queue, after, admin.MaxBacklogs, checks.CountedBacklog)
 }
 
-func backlog(b *dibs.Backlog) []any { return []any{&b.Group, &b.Places, &b.Blocked} }
+func backlog(b *admin.Backlog) []any { return []any{&b.Group, &b.Places, &b.Blocked} }

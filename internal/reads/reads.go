@@ -1,4 +1,4 @@
-// Package reads has the calls of dibs.Database that only read, written once for all databases. It has what each call
+// Package reads has the calls of admin.Database that only read, written once for all databases. It has what each call
 // checks, the statement that a call runs, and the readers of jobs, queues, schedules and the rest.
 //
 // A database brings a Database, and for each name a statement whose parameters and columns are those of the other
@@ -33,7 +33,7 @@ type Statement struct {
 	Row   func(Scan) error
 }
 
-// Calls are the methods of dibs.Database that only read.
+// Calls are the methods of admin.Database that only read.
 type Calls struct {
 	Database
 	// Now, if not nil, is the database's time. It is set for databases whose statements may return times at which

@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/reads"
 )
 
-// DeleteQueue deletes a queue that nothing needs: see dibs.Admin.
+// DeleteQueue deletes a queue that nothing needs: see admin.Admin.
 func (s *Store) DeleteQueue(ctx context.Context, name string, ended bool) error {
 	if err := checks.Name("queue", name); err != nil {
 		return err

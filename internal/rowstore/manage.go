@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/reads"
 )
@@ -192,7 +193,7 @@ func (s *Session) requeue(jobs []*endedJob) {
 }
 
 // Edit changes the priority or run_at of jobs that wait.
-func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, error) {
+func (s *Store) Edit(ctx context.Context, ids []int64, e admin.Edit) ([]int64, error) {
 	if err := checks.Edit(ids, e); err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	return done, nil
 }
 
-func (s *Session) edit(ids []int64, e dibs.Edit) (done []int64, err error) {
+func (s *Session) edit(ids []int64, e admin.Edit) (done []int64, err error) {
 	now := s.now()
 	jobs, err := s.readLive(distinct(ids)...)
 	if err != nil {

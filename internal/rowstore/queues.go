@@ -58,7 +58,7 @@ func (s *Session) putQueue(q dibs.Queue) error {
 	return settings.OrStale(n == 1, err)
 }
 
-// ChangeQueue has f change a queue's settings: see dibs.Admin.
+// ChangeQueue has f change a queue's settings: see dibs.Database.
 func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	read := func() (dibs.Queue, error) { return s.settings(ctx, name) }
 	return settings.ChangeQueue(name, f, read, func(before, after dibs.Queue) error {

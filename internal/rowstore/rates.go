@@ -179,7 +179,7 @@ func (s *Session) heldFor(name string) (time.Duration, error) {
 	return max(0, checks.Micros(at-now)), nil
 }
 
-// ChangeGroup has f change the settings of one group: see dibs.Admin.
+// ChangeGroup has f change the settings of one group: see dibs.Database.
 func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
 	read := func() (dibs.Group, error) { return s.Reads().Group(ctx, queue, group) }
 	return settings.ChangeGroup(queue, group, f, read, func(before, after dibs.Group) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/waits"
 )
 
-// Store has the methods of dibs.Database that are the same for all databases. A nil Store refuses all calls.
+// Store has the methods of admin.Database that are the same for all databases. A nil Store refuses all calls.
 type Store struct {
 	Rests   rest.Claims // exported for tests that make a claim rest
 	engine  Engine

@@ -69,7 +69,7 @@ type answer struct {
 	err error
 }
 
-// Wait returns the job as soon as it has ended; see dibs.Database.
+// Wait returns the job as soon as it has ended; see admin.Database.
 func (g *Group) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	w := &waiter{since: time.Now(), answer: make(chan answer, 1)}
 	j, err := g.join(id, w)

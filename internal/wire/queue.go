@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Queue is dibs.Queue with durations in seconds.
@@ -70,7 +71,7 @@ func copyFields(from, to reflect.Value) {
 	}
 }
 
-// Stats is dibs.QueueStats with durations in seconds.
+// Stats is admin.QueueStats with durations in seconds.
 type Stats struct {
 	Queue         string    `json:"queue"`
 	Paused        bool      `json:"paused"`
@@ -97,7 +98,7 @@ type Stats struct {
 }
 
 // StatsOf makes Stats.
-func StatsOf(s dibs.QueueStats) Stats { return as[Stats](s) }
+func StatsOf(s admin.QueueStats) Stats { return as[Stats](s) }
 
 // Rate is dibs.Rate with durations in seconds.
 type Rate struct {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // The command's JSON must have every field of the library's types.
@@ -17,7 +18,7 @@ func TestJSONHasEveryFieldOfTheLibrary(t *testing.T) {
 		{dibs.Backoff{}, Backoff{}},
 		{dibs.Rate{}, Rate{}},
 		{dibs.Group{}, Group{}},
-		{dibs.QueueStats{}, Stats{}},
+		{admin.QueueStats{}, Stats{}},
 	} {
 		want := reflect.TypeOf(c.library)
 		got := slices.DeleteFunc(reflect.VisibleFields(reflect.TypeOf(c.command)), func(f reflect.StructField) bool { return f.Anonymous })
@@ -46,7 +47,7 @@ func TestJSONConversionsCopyEveryField(t *testing.T) {
 	if again := QueueOf(q).Queue(); again != q {
 		t.Errorf("%+v becomes %+v", q, again)
 	}
-	var s dibs.QueueStats
+	var s admin.QueueStats
 	fill(reflect.ValueOf(&s).Elem())
 	noneZero(t, reflect.ValueOf(StatsOf(s)))
 	var g dibs.Group

@@ -25,13 +25,14 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // onDatabases runs a test on a fresh database of each sort.
-func onDatabases(t *testing.T, f func(t *testing.T, db dibs.Database)) {
+func onDatabases(t *testing.T, f func(t *testing.T, db admin.Database)) {
 	for name, url := range map[string]func() string{
 		"sqlite":   func() string { return "sqlite:" + filepath.Join(t.TempDir(), "jobs.db") },
 		"postgres": func() string { return pgtest.URL(t) },
@@ -66,7 +67,7 @@ type api struct {
 	token  string // the token of the job that was claimed first
 }
 
-func start(t *testing.T, db dibs.Database) *api {
+func start(t *testing.T, db admin.Database) *api {
 	t.Helper()
 	s := server.New(db, server.Options{})
 	h := httptest.NewServer(s)
@@ -155,7 +156,7 @@ var script = []step{
 }
 
 func TestEveryExampleIsAnsweredAsDescribed(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		a := start(t, db)
 		worker := dibs.WorkerInfo{
 			ID: dibs.Token{1}, Name: "web-1", Host: "web-1", PID: 4711, Version: "v1.2.3", Queues: []string{"emails"}, Kinds: []string{"welcome"},

@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -72,7 +73,7 @@ func (s *shop) evil() (jobs []int64) {
 		s.check(s.Register(s.Context(), dibs.WorkerInfo{
 			ID: dibs.Token{byte(i + 1)}, Name: text, Host: text, Queues: []string{text}, Kinds: []string{text}, Concurrency: 1, State: dibs.WorkerWorking,
 		}))
-		s.check(s.NoteChange(s.Context(), dibs.Change{Who: text + worse, Did: text, What: text + worse, N: 1}))
+		s.check(s.NoteChange(s.Context(), admin.Change{Who: text + worse, Did: text, What: text + worse, N: 1}))
 		_, err = s.SetSchedule(s.Context(), dibs.Schedule{Name: text, Spec: "@daily", Queue: text, Kind: text})
 		s.check(err)
 	}
@@ -80,7 +81,7 @@ func (s *shop) evil() (jobs []int64) {
 }
 
 func TestHostileTextDoesNothing(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		if strings.HasSuffix(t.Name(), "/postgres") {
 			needs.Night(t, "the pages are the same for all databases, and server's tests compare what those give")
 		}

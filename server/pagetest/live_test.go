@@ -14,19 +14,20 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // site is a server that can be stopped and started again at the same address, and that tells of its streams.
 type site struct {
 	testing.TB
-	db            dibs.Database
+	db            admin.Database
 	address       string
 	stop          func()
 	opened, ended chan struct{} // get a value for each stream
 }
 
-func newSite(t testing.TB, db dibs.Database) *site {
+func newSite(t testing.TB, db admin.Database) *site {
 	s := &site{TB: t, db: db, address: "127.0.0.1:0", opened: make(chan struct{}, 1000), ended: make(chan struct{}, 1000)}
 	s.start()
 	t.Cleanup(func() { s.stop() })
@@ -75,7 +76,7 @@ func shows(queue, waiting string) string {
 }
 
 func TestOpenPagesFollowWhatHappens(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		s := furnish(t, db)
 		site := newSite(t, db)
 		b := newTab(t, "http://"+site.address)
@@ -130,7 +131,7 @@ func TestOpenPagesDisturbNobody(t *testing.T) {
 	b.until(on)
 	b.click("#acts details:nth-of-type(2) summary")
 	b.types("input[name=priority]", "1")
-	_, err := s.Edit(s.Context(), []int64{id}, dibs.Edit{Priority: new(9)})
+	_, err := s.Edit(s.Context(), []int64{id}, admin.Edit{Priority: new(9)})
 	s.check(err)
 	s.claim("import", "w", 1000)
 	b.until(`document.querySelector("#state .running")`)

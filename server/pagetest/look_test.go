@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -54,7 +54,7 @@ func (b *tab) fits() {
 // withAndWithoutScripts runs a test on each database, in a browser with scripts and in one without. The pages
 // are the same for all databases, so that by day each has one browser.
 func withAndWithoutScripts(t *testing.T, f func(b *tab, s *shop, scripts bool)) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
+	onDatabases(t, func(t *testing.T, db admin.Database) {
 		s := furnish(t, db)
 		url := serve(t, db, server.Options{})
 		for _, scripts := range []bool{true, false} {

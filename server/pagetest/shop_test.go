@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // shop is a database of a shop, with something of everything that pages show.
 type shop struct {
 	testing.TB
-	dibs.Database
+	admin.Database
 	waiting, running, blocked, dead, completed, later int64 // jobs
 }
 
 // furnish fills a database.
-func furnish(t testing.TB, db dibs.Database) *shop {
+func furnish(t testing.TB, db admin.Database) *shop {
 	t.Helper()
 	s := &shop{TB: t, Database: db}
 	s.settings()
@@ -114,7 +115,7 @@ func (s *shop) others() {
 
 // register has workers work queues.
 func (s *shop) register() {
-	for _, c := range []dibs.Change{
+	for _, c := range []admin.Change{
 		{Who: "ann", Did: "pause", What: "queue reports", N: 1},
 		{Who: "night-shift", Did: "requeue", What: "jobs 3117, 3118, 3121", N: 3},
 		{Who: "ann", Did: "change", What: "queue webhooks: rate 0 to 100/min, burst 0 to 20", N: 2},

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // onDatabases runs a test on a fresh database of each sort.
-func onDatabases(t *testing.T, f func(t *testing.T, db dibs.Database)) {
+func onDatabases(t *testing.T, f func(t *testing.T, db admin.Database)) {
 	t.Run("sqlite", func(t *testing.T) { f(t, onSQLite(t)) })
 	t.Run("postgres", func(t *testing.T) {
 		url := open.URL(pgtest.URL(t))
@@ -25,13 +25,13 @@ func onDatabases(t *testing.T, f func(t *testing.T, db dibs.Database)) {
 	})
 }
 
-func onSQLite(t testing.TB) dibs.Database {
+func onSQLite(t testing.TB) admin.Database {
 	t.Helper()
 	return database(t, open.URL("sqlite:"+filepath.Join(t.TempDir(), "jobs.db")))
 }
 
 // database opens a store. When the test ends, the store is checked and closed.
-func database(t testing.TB, url open.URL) dibs.Database {
+func database(t testing.TB, url open.URL) admin.Database {
 	t.Helper()
 	db, err := open.Database(t.Context(), url, open.Options{})
 	if err != nil {
@@ -47,7 +47,7 @@ func database(t testing.TB, url open.URL) dibs.Database {
 }
 
 // serve serves a database until the test ends, and returns the address.
-func serve(t testing.TB, db dibs.Database, o server.Options) (url string) {
+func serve(t testing.TB, db admin.Database, o server.Options) (url string) {
 	t.Helper()
 	s := server.New(db, o)
 	h := httptest.NewServer(s)

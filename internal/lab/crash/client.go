@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Client is a program that uses a store, as a worker under its own name.
 type Client struct {
-	Name     string        // unique among the clients that run at once
-	DB       dibs.Database // records the calls
+	Name     string         // unique among the clients that run at once
+	DB       admin.Database // records the calls
 	Rand     *rand.Rand
 	Answered func() // called after each step, unless nil
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/crash"
 	"github.com/dibs-queue/dibs/internal/lab/faulty"
 	"github.com/dibs-queue/dibs/internal/lab/history"
@@ -22,14 +23,14 @@ import (
 var stores = []struct {
 	name  string
 	finds string // part of the judge's message; empty: there must be none
-	fault func(dibs.Database) dibs.Database
+	fault func(admin.Database) admin.Database
 }{
 	{"none", "", faulty.Fault{}.Store},
-	{"forgets the last job of a batch", "promise 1:", func(d dibs.Database) dibs.Database { return losesLastJob{d} }},
-	{"stops in the middle of a batch", "the jobs that were enqueued together", func(d dibs.Database) dibs.Database { return stopsHalfway{d} }},
+	{"forgets the last job of a batch", "promise 1:", func(d admin.Database) admin.Database { return losesLastJob{d} }},
+	{"stops in the middle of a batch", "the jobs that were enqueued together", func(d admin.Database) admin.Database { return stopsHalfway{d} }},
 	{"commits instead of rolling back", "failed or was rolled back", faulty.Fault{AlwaysCommits: true}.Store},
-	{"leaves outcomes out of a transaction", "it ended twice", func(d dibs.Database) dibs.Database { return skipsOutcomes{d} }},
-	{"answers before it finishes", "it ended twice", func(d dibs.Database) dibs.Database { return &crash.Early{Database: d} }},
+	{"leaves outcomes out of a transaction", "it ended twice", func(d admin.Database) admin.Database { return skipsOutcomes{d} }},
+	{"answers before it finishes", "it ended twice", func(d admin.Database) admin.Database { return &crash.Early{Database: d} }},
 	{"loses results", "an acknowledged finish was lost", faulty.Fault{Outcome: func(o *dibs.Outcome, _ *dibs.RawJob) { o.Result = nil }}.Store},
 	{"counts released attempts", "excused attempts", faulty.CountsReleases.Store},
 	{"claims a job and does not return it", "were given to nobody", faulty.Fault{Claimed: func(jobs []*dibs.RawJob) []*dibs.RawJob {
@@ -58,7 +59,7 @@ func TestEachFaultIsFound(t *testing.T) {
 
 // threeCuts judges a new database after each of three cuts. It returns nil once the judge finds
 // the expected violation, and otherwise the judge's last findings.
-func threeCuts(t *testing.T, fault func(dibs.Database) dibs.Database, r *rand.Rand, finds string) (found []string) {
+func threeCuts(t *testing.T, fault func(admin.Database) admin.Database, r *rand.Rand, finds string) (found []string) {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "jobs.db"), sqlite.Options{Relaxed: true})
@@ -82,7 +83,7 @@ func threeCuts(t *testing.T, fault func(dibs.Database) dibs.Database, r *rand.Ra
 }
 
 // cut runs a client until its context ends in the middle of a call.
-func cut(t *testing.T, db dibs.Database, dir string, r *rand.Rand, run int) {
+func cut(t *testing.T, db admin.Database, dir string, r *rand.Rand, run int) {
 	t.Helper()
 	rec, err := history.OpenIn(dir, fmt.Sprint("c-", run))
 	if err != nil {
@@ -104,7 +105,7 @@ func cut(t *testing.T, db dibs.Database, dir string, r *rand.Rand, run int) {
 	}
 }
 
-type losesLastJob struct{ dibs.Database }
+type losesLastJob struct{ admin.Database }
 
 func (d losesLastJob) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	done, err := d.Database.Enqueue(ctx, jobs[:max(1, len(jobs)-1)])
@@ -114,7 +115,7 @@ func (d losesLastJob) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.E
 	return done, err
 }
 
-type stopsHalfway struct{ dibs.Database }
+type stopsHalfway struct{ admin.Database }
 
 func (d stopsHalfway) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	if len(jobs) < 3 {
@@ -126,7 +127,7 @@ func (d stopsHalfway) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.E
 	return nil, dibs.ErrUnavailable
 }
 
-type skipsOutcomes struct{ dibs.Database }
+type skipsOutcomes struct{ admin.Database }
 
 func (d skipsOutcomes) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	return d.Database.InTx(ctx, func(tx dibs.Tx) error { return f(skipsFinish{tx}) })

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
 // Judge completes all jobs that the clients left, as a client under the given name, and
 // describes each broken promise. It judges from the records of all clients in dir and from
 // the database.
-func Judge(ctx context.Context, db dibs.Database, dir, name string) ([]string, error) {
+func Judge(ctx context.Context, db admin.Database, dir, name string) ([]string, error) {
 	rec, err := history.OpenIn(dir, name)
 	if err != nil {
 		return nil, err
@@ -35,9 +36,9 @@ func Judge(ctx context.Context, db dibs.Database, dir, name string) ([]string, e
 const slack = 3 * time.Second
 
 // drain completes all live jobs. It resumes those of killed clients under the clients' names.
-func drain(ctx context.Context, db dibs.Database) error {
+func drain(ctx context.Context, db admin.Database) error {
 	for {
-		page, err := db.List(ctx, dibs.Filter{Limit: 1000})
+		page, err := db.List(ctx, admin.Filter{Limit: 1000})
 		if err != nil || len(page.Jobs) == 0 {
 			return err
 		}
@@ -69,7 +70,7 @@ func drain(ctx context.Context, db dibs.Database) error {
 // Early is a faulty store that acknowledges outcomes before it writes them: each Finish
 // writes the outcomes of the previous one.
 type Early struct {
-	dibs.Database
+	admin.Database
 	mu        sync.Mutex
 	unwritten []dibs.Outcome
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
@@ -22,14 +23,14 @@ import (
 
 // plan says what processes do while one after the other is killed, and how the outcome is judged.
 type plan struct {
-	work      func(context.Context, dibs.Database) error // what a process does until its context ends
-	prepare   func(context.Context, dibs.Database) error // is called once; nil: nothing
-	pause     time.Duration                              // between two kills
+	work      func(context.Context, admin.Database) error // what a process does until its context ends
+	prepare   func(context.Context, admin.Database) error // is called once; nil: nothing
+	pause     time.Duration                               // between two kills
 	processes int
 	lasts     time.Duration
 	soak      int // how many processes there are in make soak, where it lasts 10 minutes
 	least     int // how many jobs there must be to judge
-	judge     func(ctx context.Context, db dibs.Database, jobs []*dibs.RawJob) (history.Verdict, error)
+	judge     func(ctx context.Context, db admin.Database, jobs []*dibs.RawJob) (history.Verdict, error)
 }
 
 var plans = map[string]plan{
@@ -110,11 +111,11 @@ func follow(t *testing.T, name, url string) {
 	// to judge.
 	var jobs []*dibs.RawJob
 	for end := time.Now().Add(5 * time.Minute); len(jobs) < p.least && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		jobs, err = history.Jobs(ctx, db, dibs.Filter{Queue: "q"})
+		jobs, err = history.Jobs(ctx, db, admin.Filter{Queue: "q"})
 		must(err)
 	}
 	must(crew.Stop(time.Minute))
-	jobs, err = history.Jobs(ctx, db, dibs.Filter{Queue: "q"})
+	jobs, err = history.Jobs(ctx, db, admin.Filter{Queue: "q"})
 	must(err)
 	verdict, err := p.judge(ctx, db, jobs)
 	must(err)
@@ -156,7 +157,7 @@ func schedules() int {
 	return 50
 }
 
-func setSchedules(ctx context.Context, db dibs.Database) error {
+func setSchedules(ctx context.Context, db admin.Database) error {
 	list := make([]dibs.Schedule, schedules())
 	for i := range list {
 		// All ticks count, however long the processes are away on a slow machine.
@@ -165,13 +166,13 @@ func setSchedules(ctx context.Context, db dibs.Database) error {
 	return db.SetSchedules(ctx, "test", list)
 }
 
-func lookAfter(ctx context.Context, db dibs.Database) error {
+func lookAfter(ctx context.Context, db admin.Database) error {
 	w := dibs.Worker{Store: db, Queue: "nothing", Hooks: dibs.Hooks{Error: func(string, error) {}}}
 	w.HandleRaw("", func(context.Context, *dibs.RawJob) error { return nil })
 	return w.Run(ctx)
 }
 
-func judgeTicks(ctx context.Context, db dibs.Database, jobs []*dibs.RawJob) (history.Verdict, error) {
+func judgeTicks(ctx context.Context, db admin.Database, jobs []*dibs.RawJob) (history.Verdict, error) {
 	list, err := db.Schedules(ctx)
 	if len(list) != schedules() {
 		err = errors.Join(err, fmt.Errorf("%d schedules are left", len(list)))
@@ -182,11 +183,11 @@ func judgeTicks(ctx context.Context, db dibs.Database, jobs []*dibs.RawJob) (his
 // period is how long each job holds its unique key.
 const period = 150 * time.Millisecond
 
-func judgePeriods(_ context.Context, _ dibs.Database, jobs []*dibs.RawJob) (history.Verdict, error) {
+func judgePeriods(_ context.Context, _ admin.Database, jobs []*dibs.RawJob) (history.Verdict, error) {
 	return history.Periods(jobs, period), nil
 }
 
-func enqueueAndWork(ctx context.Context, db dibs.Database) error {
+func enqueueAndWork(ctx context.Context, db admin.Database) error {
 	for ctx.Err() == nil {
 		if err := enqueueAndWorkOnce(ctx, db); err != nil && !errors.Is(err, dibs.ErrUnavailable) && ctx.Err() == nil {
 			return err
@@ -197,7 +198,7 @@ func enqueueAndWork(ctx context.Context, db dibs.Database) error {
 
 // enqueueAndWorkOnce enqueues jobs with few keys, alone or in a transaction, which may be rolled
 // back, and completes some.
-func enqueueAndWorkOnce(ctx context.Context, db dibs.Database) error {
+func enqueueAndWorkOnce(ctx context.Context, db admin.Database) error {
 	jobs := make([]dibs.NewJob, 1+rand.IntN(3))
 	for i := range jobs {
 		key := fmt.Sprint(rand.IntN(6))

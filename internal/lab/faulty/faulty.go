@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Fault changes what a store is asked to do, or what it answers. What is not set stays as it is.
@@ -36,10 +37,10 @@ var (
 )
 
 // Store returns the store with the fault.
-func (f Fault) Store(d dibs.Database) dibs.Database { return store{d, f} }
+func (f Fault) Store(d admin.Database) admin.Database { return store{d, f} }
 
 type store struct {
-	dibs.Database
+	admin.Database
 	fault Fault
 }
 

@@ -5,16 +5,17 @@ import (
 	"fmt"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Collect returns the evidence of a run that is over: what its clients recorded in dir, and
 // what is in the database. Queues are the present settings; a run that changes settings
 // must replace them by those at its start.
-func Collect(ctx context.Context, db dibs.Database, dir string) (e Evidence, err error) {
+func Collect(ctx context.Context, db admin.Database, dir string) (e Evidence, err error) {
 	if e.Calls, err = Read(dir); err != nil {
 		return e, err
 	}
-	if e.Final, err = Jobs(ctx, db, dibs.Filter{}); err != nil {
+	if e.Final, err = Jobs(ctx, db, admin.Filter{}); err != nil {
 		return e, err
 	}
 	if e.Check, err = db.Check(ctx); err != nil {
@@ -25,7 +26,7 @@ func Collect(ctx context.Context, db dibs.Database, dir string) (e Evidence, err
 }
 
 // Jobs lists the jobs that a filter selects, in every state.
-func Jobs(ctx context.Context, db dibs.Database, f dibs.Filter) (all []*dibs.RawJob, err error) {
+func Jobs(ctx context.Context, db admin.Database, f admin.Filter) (all []*dibs.RawJob, err error) {
 	for _, f.State = range []dibs.State{"", dibs.Completed, dibs.Dead, dibs.Cancelled} {
 		for f.After, f.Limit = "", 1000; ; {
 			page, err := db.List(ctx, f)

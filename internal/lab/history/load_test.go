@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
@@ -18,7 +19,7 @@ import (
 type client struct {
 	t       *testing.T
 	name    string
-	db      dibs.Database
+	db      admin.Database
 	rand    *rand.Rand
 	keys    int
 	held    []*dibs.RawJob // the jobs to finish, even if their leases have ended
@@ -236,7 +237,7 @@ func (c *client) operate() {
 	case 2, 3:
 		_, err = c.db.Requeue(ctx, ids, time.Time{})
 	case 4, 5:
-		_, err = c.db.Edit(ctx, ids, dibs.Edit{Priority: &limit})
+		_, err = c.db.Edit(ctx, ids, admin.Edit{Priority: &limit})
 	case 6:
 		_, err = c.db.ChangeQueue(ctx, "q", dibs.QueueChange{GroupLimit: &limit}.Apply)
 	case 7:
@@ -266,7 +267,7 @@ func (c *client) drain() {
 			must(c.t, c.db.Finish(c.t.Context(), outcomes))
 			continue
 		}
-		live, err := c.db.List(c.t.Context(), dibs.Filter{Queue: "q", Limit: 1})
+		live, err := c.db.List(c.t.Context(), admin.Filter{Queue: "q", Limit: 1})
 		must(c.t, err)
 		if len(live.Jobs) == 0 {
 			return
@@ -276,7 +277,7 @@ func (c *client) drain() {
 }
 
 // load runs clients that make the given number of steps each, and returns the evidence.
-func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clients, steps int, seed uint64) history.Evidence {
+func load(t *testing.T, db admin.Database, dir string, lease time.Duration, clients, steps int, seed uint64) history.Evidence {
 	t.Helper()
 	t.Logf("seed %d", seed)
 	_, err := db.ChangeQueue(t.Context(), "q", dibs.QueueChange{}.Apply)

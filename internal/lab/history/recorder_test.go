@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 // open makes a SQLite database and a recorder in a new directory.
-func open(t *testing.T, client string) (dibs.Database, *history.Recorder, string) {
+func open(t *testing.T, client string) (admin.Database, *history.Recorder, string) {
 	t.Helper()
 	dir := t.TempDir()
 	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "jobs.db"), sqlite.Options{Relaxed: true})
@@ -80,7 +81,7 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	value[[]int64](t)(db.Requeue(ctx, []int64{jobs[0].ID}, time.Time{}))
-	value[[]int64](t)(db.Edit(ctx, []int64{jobs[0].ID}, dibs.Edit{Priority: &five}))
+	value[[]int64](t)(db.Edit(ctx, []int64{jobs[0].ID}, admin.Edit{Priority: &five}))
 	value[dibs.Queue](t)(db.ChangeQueue(ctx, "default", dibs.QueueChange{Concurrency: &five}.Apply))
 	must(t, db.ChangeGroup(ctx, "default", "g", dibs.GroupChange{Limit: new(2)}.Apply))
 	value[dibs.Swept](t)(db.Sweep(ctx))
@@ -126,7 +127,7 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 }
 
 // locked is a store in which another transaction locks job 1, and the lease of job 2 is lost.
-type locked struct{ dibs.Database }
+type locked struct{ admin.Database }
 
 func (locked) Finish(context.Context, []dibs.Outcome) error {
 	return &dibs.FinishError{Unwritten: []int64{1}, Lost: []int64{2}, Err: dibs.ErrUnavailable}

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Wrap records every call of db that changes something. The payload of every job must be
 // an object with a field "key", see [Key]. Transactions made by InTx are recorded too; for
 // the caller's own transactions, see [WrapTx].
-func Wrap(db dibs.Database, r *Recorder) dibs.Database {
+func Wrap(db admin.Database, r *Recorder) admin.Database {
 	return &wrapped{wrappedStore{db, r}, database{db}}
 }
 
@@ -136,7 +137,7 @@ type wrapped struct {
 	database
 }
 
-type database struct{ dibs.Database }
+type database struct{ admin.Database }
 
 func (w *wrapped) Wakeups(queue string) (wake <-chan struct{}, stop func()) {
 	return w.Database.Wakeups(queue)
@@ -172,7 +173,7 @@ func (w *wrapped) Requeue(ctx context.Context, ids []int64, until time.Time) (do
 	return done, err
 }
 
-func (w *wrapped) Edit(ctx context.Context, ids []int64, e dibs.Edit) (done []int64, err error) {
+func (w *wrapped) Edit(ctx context.Context, ids []int64, e admin.Edit) (done []int64, err error) {
 	err = w.r.record(&Call{Verb: Edit, IDs: ids}, func(c *Call) error {
 		done, err = w.Database.Edit(ctx, ids, e)
 		c.Changed = done

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // call is one call of an actor: its arguments, the effects of its commits, and its answer.
@@ -65,7 +66,7 @@ func (c *Client) canBegin() bool { return !c.w.bench.PerCall() || !c.w.scheduler
 
 func (c *Client) stop(s Step) bool { return c.w.scheduler.stop(c.actor, s) }
 
-func (c *Client) store() dibs.Database { return c.w.bench.Store(c.actor) }
+func (c *Client) store() admin.Database { return c.w.bench.Store(c.actor) }
 
 func (c *Client) name() string { return c.w.names[c.actor] }
 
@@ -183,7 +184,7 @@ func (c *Client) Requeue(ids ...int64) {
 // Edit gives jobs another priority.
 func (c *Client) Edit(priority int, ids ...int64) {
 	c.do("edit", func(k *call) { k.ids = ids }, func(k *call) (err error) {
-		k.changed, err = c.store().Edit(c.ctx, ids, dibs.Edit{Priority: &priority})
+		k.changed, err = c.store().Edit(c.ctx, ids, admin.Edit{Priority: &priority})
 		return err
 	})
 }

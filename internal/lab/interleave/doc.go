@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Queue is the queue that all programs use.
@@ -30,7 +31,7 @@ type Bench interface {
 	Finish()
 	// Store returns the store of one actor, which the database takes for a process of
 	// its own. The statements of store -1 do not stop.
-	Store(actor int) dibs.Database
+	Store(actor int) admin.Database
 	// PerCall reports whether a whole call is atomic to other actors, who then see it
 	// as one statement. Clients then stop before calls, and statements do not stop.
 	PerCall() bool

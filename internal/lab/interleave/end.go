@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // end checks that the database is consistent, and that every job can then be finished.
@@ -44,7 +45,7 @@ func (w *world) end() error {
 }
 
 // workOff sweeps, claims all due jobs, and completes them.
-func (w *world) workOff(store dibs.Database) (claimed int, err error) {
+func (w *world) workOff(store admin.Database) (claimed int, err error) {
 	if _, err := store.Sweep(w.ctx); err != nil {
 		return 0, err
 	}
@@ -80,7 +81,7 @@ func (w *world) allEnded(state State) error {
 	return nil
 }
 
-func (w *world) sound(store dibs.Database) error {
+func (w *world) sound(store admin.Database) error {
 	found, err := store.Check(w.ctx)
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("check finds: %v", found)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // world is one run of a scenario, with what its checks need to know.
@@ -133,7 +134,7 @@ func (w *world) noteWaits(waits []wait) {
 // Setup prepares the database for a scenario, through the store that does not stop.
 type Setup struct {
 	w     *world
-	store dibs.Database
+	store admin.Database
 	err   error
 	IDs   []int64        // ids of the jobs that Add enqueued
 	Held  []*dibs.RawJob // jobs that Hold claimed

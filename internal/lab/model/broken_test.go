@@ -12,14 +12,15 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/faulty"
 	"github.com/dibs-queue/dibs/internal/lab/model"
 )
 
 // broken are stores with one fault each.
-var broken = map[string]func(dibs.Database) dibs.Database{
+var broken = map[string]func(admin.Database) admin.Database{
 	"claims in another order":        faulty.ReversesOrder.Store,
-	"allows one more than the limit": func(d dibs.Database) dibs.Database { return generous{d} },
+	"allows one more than the limit": func(d admin.Database) admin.Database { return generous{d} },
 	"allows one more of each group": faulty.Fault{Group: func(g *dibs.Group) {
 		if g.Limit > 0 {
 			g.Limit++
@@ -35,9 +36,9 @@ var broken = map[string]func(dibs.Database) dibs.Database{
 	"ignores priorities":                 faulty.Fault{Job: func(j *dibs.NewJob) { j.Priority = nil }}.Store,
 	"reports no refused outcome":         faulty.Fault{HidesRefusals: true}.Store,
 	"commits what was to be rolled back": faulty.Fault{AlwaysCommits: true}.Store,
-	"claims jobs of any kind":            func(d dibs.Database) dibs.Database { return blind{d} },
-	"forgets that a queue is strict":     func(d dibs.Database) dibs.Database { return &lax{d, map[string]bool{}} },
-	"cancels no running jobs":            func(d dibs.Database) dibs.Database { return timid{d} },
+	"claims jobs of any kind":            func(d admin.Database) admin.Database { return blind{d} },
+	"forgets that a queue is strict":     func(d admin.Database) admin.Database { return &lax{d, map[string]bool{}} },
+	"cancels no running jobs":            func(d admin.Database) admin.Database { return timid{d} },
 }
 
 // TestFindsBrokenStores shows that random calls find each fault, in as many calls as an
@@ -60,7 +61,7 @@ func TestFindsBrokenStores(t *testing.T) {
 				model.Check(f, func(t model.TB) model.Database {
 					db := sound(t)
 					d := fault(db.Database)
-					db.Database, db.Another = d, func() (dibs.Database, error) { return d, nil }
+					db.Database, db.Another = d, func() (admin.Database, error) { return d, nil }
 					return db
 				})
 			}()
@@ -94,7 +95,7 @@ func (f *finding) FailNow() {
 	runtime.Goexit()
 }
 
-type generous struct{ dibs.Database }
+type generous struct{ admin.Database }
 
 func (d generous) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	q, err := d.Database.ChangeQueue(ctx, name, func(q *dibs.Queue) error {
@@ -109,7 +110,7 @@ func (d generous) ChangeQueue(ctx context.Context, name string, f func(*dibs.Que
 	return q, err
 }
 
-type blind struct{ dibs.Database }
+type blind struct{ admin.Database }
 
 func (d blind) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	r.Kinds = nil
@@ -117,7 +118,7 @@ func (d blind) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, 
 }
 
 type lax struct {
-	dibs.Database
+	admin.Database
 	strict map[string]bool // the settings that it reports
 }
 
@@ -133,7 +134,7 @@ func (d *lax) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) 
 	return q, err
 }
 
-type timid struct{ dibs.Database }
+type timid struct{ admin.Database }
 
 func (d timid) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
 	var waiting []int64

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Same compares all that others can see. During an open transaction that is the database
@@ -21,7 +22,7 @@ func (r *Run) Same() {
 		m.now = r.m.now
 	}
 	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead, dibs.Cancelled} {
-		r.list(m, dibs.Filter{State: state, Limit: 1000})
+		r.list(m, admin.Filter{State: state, Limit: 1000})
 	}
 	stats, err := r.db.Stats(r.ctx)
 	r.must(err)
@@ -42,7 +43,7 @@ func (r *Run) Same() {
 }
 
 // list compares a list. Jobs that finished in one call may come in any order.
-func (r *Run) list(m *Model, f dibs.Filter) {
+func (r *Run) list(m *Model, f admin.Filter) {
 	var got []*dibs.RawJob
 	for {
 		page, err := r.db.List(r.ctx, f)

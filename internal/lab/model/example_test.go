@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/model"
 )
 
@@ -35,7 +36,7 @@ func everyCall(r *model.Run) {
 	r.Pass(1 * time.Hour)
 	r.Resume(dibs.ClaimRequest{Queue: "a", Worker: "w1"})
 	r.Finish(dibs.Outcome{ID: 2, Token: model.Token(2), Ending: "retry", Error: "e", Delay: new(1 * time.Hour)})
-	r.Edit(dibs.Edit{Priority: new(7), RunAt: new(r.In(30 * time.Minute))}, 1, 2)
+	r.Edit(admin.Edit{Priority: new(7), RunAt: new(r.In(30 * time.Minute))}, 1, 2)
 	r.SetQueue("a", dibs.QueueChange{Paused: new(false), Strict: new(true), Order: new(dibs.Order("lifo")), Backoff: &dibs.Backoff{Base: 2 * time.Hour, Factor: 2, Max: 4 * time.Hour}, KeepDead: new(time.Duration(0))})
 	r.SetGroup("a", "g", 2)
 	r.Another()
@@ -49,7 +50,7 @@ func everyCall(r *model.Run) {
 	r.Sweep()
 	r.Cancel(1, 3)
 	r.Requeue(1, 2, 3)
-	r.List(dibs.Filter{Queue: "a", State: "waiting", Limit: 1})
+	r.List(admin.Filter{Queue: "a", State: "waiting", Limit: 1})
 	r.Get(1)
 	r.Prune("", "completed", 0)
 }

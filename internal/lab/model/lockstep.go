@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Database is a real store that is compared with a model.
 type Database struct {
-	dibs.Database
+	admin.Database
 	Lazy, AtOnce bool // see Model
 	// Pass lets time pass: it subtracts d from every time in the database.
 	Pass func(d time.Duration) error
 	// Another opens the same database again.
-	Another func() (dibs.Database, error)
+	Another func() (admin.Database, error)
 }
 
 // Maker creates an empty database, and deletes it when t ends.
@@ -316,7 +317,7 @@ func (r *Run) Requeue(ids ...int64) {
 }
 
 // Edit edits jobs.
-func (r *Run) Edit(e dibs.Edit, ids ...int64) {
+func (r *Run) Edit(e admin.Edit, ids ...int64) {
 	r.log("Edit", append([]any{e}, list(ids)...)...)
 	theirs := e
 	if e.RunAt != nil {
@@ -354,7 +355,7 @@ func (r *Run) SetGroup(queue, group string, limit int) {
 }
 
 // List lists jobs, page by page.
-func (r *Run) List(f dibs.Filter) {
+func (r *Run) List(f admin.Filter) {
 	r.log("List", f)
 	r.list(r.m, f)
 }

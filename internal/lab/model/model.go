@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -48,8 +49,8 @@ type job struct {
 
 type queue struct {
 	dibs.Queue
-	limits map[string]int  // limits of groups that have their own, by group
-	counts dibs.QueueStats // Enqueued, Claimed, Succeeded and Failed since time last passed
+	limits map[string]int   // limits of groups that have their own, by group
+	counts admin.QueueStats // Enqueued, Claimed, Succeeded and Failed since time last passed
 }
 
 type group struct{ queue, key string }
@@ -72,7 +73,7 @@ func Token(n int) (t dibs.Token) {
 func (m *Model) Pass(d time.Duration) {
 	m.now = m.now.Add(d)
 	for _, q := range m.queues {
-		q.counts = dibs.QueueStats{}
+		q.counts = admin.QueueStats{}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -117,7 +118,7 @@ func (m *Model) Requeue(ids []int64) (requeued []int64) {
 }
 
 // Edit changes waiting jobs.
-func (m *Model) Edit(ids []int64, e dibs.Edit) (edited []int64) {
+func (m *Model) Edit(ids []int64, e admin.Edit) (edited []int64) {
 	m.tick()
 	for _, j := range m.named(ids) {
 		if j.State != dibs.Waiting && j.State != dibs.Blocked {
@@ -200,8 +201,8 @@ func (m *Model) Queues() []dibs.Queue {
 }
 
 // Stats counts the jobs of every queue, and what has happened since time last passed.
-func (m *Model) Stats() []dibs.QueueStats {
-	var all []dibs.QueueStats
+func (m *Model) Stats() []admin.QueueStats {
+	var all []admin.QueueStats
 	for _, q := range m.Queues() {
 		s := m.queues[q.Name].counts
 		s.Queue, s.Paused = q.Name, q.Paused
@@ -240,7 +241,7 @@ func (m *Model) Get(id int64) *dibs.RawJob {
 }
 
 // List returns all pages of a list: by descending id, and final jobs last finished first.
-func (m *Model) List(f dibs.Filter) []*dibs.RawJob {
+func (m *Model) List(f admin.Filter) []*dibs.RawJob {
 	jobs := m.find(func(j *job) bool {
 		return (j.State == f.State || f.State == "" && !j.State.Final()) && (f.Queue == "" || j.Queue == f.Queue) &&
 			(f.Kind == "" || j.Kind == f.Kind) && (f.Group == "" || j.Group == f.Group) && (f.Worker == "" || j.Worker == f.Worker)

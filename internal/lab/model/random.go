@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 
@@ -282,7 +283,7 @@ func (r *Run) someJobs(t *rapid.T) []int64 {
 }
 
 func (r *Run) randomEdit(t *rapid.T) {
-	var e dibs.Edit
+	var e admin.Edit
 	what := rapid.IntRange(1, 3).Draw(t, "what")
 	if what&1 != 0 {
 		e.Priority = new(rapid.IntRange(254, 256).Draw(t, "priority"))
@@ -332,7 +333,7 @@ func (r *Run) randomSetQueue(t *rapid.T) {
 }
 
 func (r *Run) randomList(t *rapid.T) {
-	f := dibs.Filter{Limit: rapid.IntRange(1, 4).Draw(t, "limit")}
+	f := admin.Filter{Limit: rapid.IntRange(1, 4).Draw(t, "limit")}
 	f.State = rapid.SampledFrom([]dibs.State{"", dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Completed, dibs.Dead, dibs.Cancelled}).Draw(t, "state")
 	switch rapid.IntRange(0, 4).Draw(t, "filter") {
 	case 1:

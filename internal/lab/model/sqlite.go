@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -23,7 +23,7 @@ func SQLite(t testing.TB, opened func(*sqlite.Store) error) Maker {
 		}
 		path := filepath.Join(own, "jobs.db")
 		var s *sqlite.Store
-		another := func() (db dibs.Database, err error) {
+		another := func() (db admin.Database, err error) {
 			if s != nil {
 				err = s.Close()
 			}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/open"
 )
@@ -243,7 +244,7 @@ func (f *fleet) stop(p *process) {
 	}
 }
 
-func (f *fleet) enqueue(db dibs.Database, n int) {
+func (f *fleet) enqueue(db admin.Database, n int) {
 	f.Helper()
 	for range n / 10 {
 		jobs := slices.Repeat([]dibs.NewJob{{Kind: "k"}}, 10)
@@ -271,7 +272,7 @@ func (f *fleet) await(n int) {
 }
 
 // judge expects that every job was completed exactly once, and the database is right.
-func (f *fleet) judge(db dibs.Database) {
+func (f *fleet) judge(db admin.Database) {
 	close(f.completed) // all have ended
 	for id := range f.completed {
 		f.times[id]++

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // LivesCallers is the number of goroutines of W8.
@@ -19,7 +19,7 @@ func (b *Bench) Lives() Workload {
 		ID: "W8", Name: "enqueue, claim, finish singly, " + thousands(LivesCallers) + " goroutines",
 		Rows: throughput(), Conns: conns(1, b.Pool), Takes: b.repeatedTakes(),
 		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
-			return b.withDibs(ctx, p, func(o *opened, db dibs.Database) (Measured, error) {
+			return b.withDibs(ctx, p, func(o *opened, db admin.Database) (Measured, error) {
 				return b.Repeated(ctx, LivesCallers, func(ctx context.Context) error {
 					if err := o.Enqueue(ctx, letters(1)); err != nil {
 						return err

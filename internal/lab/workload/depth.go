@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/session"
 )
 
@@ -18,19 +19,19 @@ var depths = []struct {
 	name    string
 	x       float64 // waiting jobs: the position in the plot, or 0
 	n       int
-	prepare func(ctx context.Context, db dibs.Database, n int) error
+	prepare func(ctx context.Context, db admin.Database, n int) error
 }{
 	{"empty", "nothing else", 1000, 0, nil},
 	{"10k", "%s waiting", 10_000, 10_000, waiting},
 	{"1M", "%s waiting", million, million, waiting},
 	{"4M", "%s waiting", 4 * million, 4 * million, waiting},
-	{"future", "%s of the future", 0, million, func(ctx context.Context, db dibs.Database, n int) error {
+	{"future", "%s of the future", 0, million, func(ctx context.Context, db admin.Database, n int) error {
 		return stock(ctx, db, n, dibs.NewJob{Delay: time.Hour})
 	}},
-	{"blocked", "%s blocked in one group", 0, million, func(ctx context.Context, db dibs.Database, n int) error {
+	{"blocked", "%s blocked in one group", 0, million, func(ctx context.Context, db admin.Database, n int) error {
 		return stock(ctx, db, n, dibs.NewJob{Group: "one"})
 	}},
-	{"paused", "%s in a paused queue", 0, million, func(ctx context.Context, db dibs.Database, n int) error {
+	{"paused", "%s in a paused queue", 0, million, func(ctx context.Context, db admin.Database, n int) error {
 		yes := true
 		if _, err := db.ChangeQueue(ctx, "paused", dibs.QueueChange{Paused: &yes}.Apply); err != nil {
 			return err
@@ -40,11 +41,11 @@ var depths = []struct {
 	{"running", "%s running", 0, 20_000, running},
 }
 
-func waiting(ctx context.Context, db dibs.Database, n int) error {
+func waiting(ctx context.Context, db admin.Database, n int) error {
 	return stock(ctx, db, n, dibs.NewJob{})
 }
 
-func running(ctx context.Context, db dibs.Database, n int) error {
+func running(ctx context.Context, db admin.Database, n int) error {
 	if err := waiting(ctx, db, n); err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (b *Bench) depth(ctx context.Context, p Product) (Measured, error) {
 	m := Measured{Figures: map[string]float64{}}
 	for _, d := range depths {
 		var took time.Duration
-		_, err := b.withDibs(ctx, p, func(o *opened, db dibs.Database) (_ Measured, err error) {
+		_, err := b.withDibs(ctx, p, func(o *opened, db admin.Database) (_ Measured, err error) {
 			if d.n > 0 {
 				err = d.prepare(ctx, db, b.Count(d.n))
 			}
@@ -106,7 +107,7 @@ const depthBatch = 100
 func (b *Bench) depthClaims() int { return max(int(300*b.Scale), 9) }
 
 // claimBeside measures the median time of a claim beside the jobs already in the table.
-func (b *Bench) claimBeside(ctx context.Context, o *opened, db dibs.Database) (time.Duration, error) {
+func (b *Bench) claimBeside(ctx context.Context, o *opened, db admin.Database) (time.Duration, error) {
 	if err := stock(ctx, db, 10*depthBatch, dibs.NewJob{}); err != nil {
 		return 0, err
 	}
@@ -161,7 +162,7 @@ func (b *Bench) settle(ctx context.Context, place Place) (err error) {
 }
 
 // stock enqueues n copies of a job.
-func stock(ctx context.Context, db dibs.Database, n int, like dibs.NewJob) error {
+func stock(ctx context.Context, db admin.Database, n int, like dibs.NewJob) error {
 	like.Kind, like.Payload = MailKind, letter
 	chunk := min(n, dibs.MaxBatch)
 	jobs := make([]dibs.NewJob, chunk)

@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-type dibsSystem struct{ db dibs.Database }
+type dibsSystem struct{ db admin.Database }
 
 // createDibs does nothing on SQLite, where opening a file creates the tables.
 func createDibs(ctx context.Context, place Place) error {
@@ -76,7 +77,7 @@ func RunWorker(ctx context.Context, s dibs.Store, queue string, w Work) (func() 
 }
 
 // withDibs is withSystem for workloads that only dibs can run.
-func (b *Bench) withDibs(ctx context.Context, p Product, f func(*opened, dibs.Database) (Measured, error)) (Measured, error) {
+func (b *Bench) withDibs(ctx context.Context, p Product, f func(*opened, admin.Database) (Measured, error)) (Measured, error) {
 	return b.withSystem(ctx, p, false, func(o *opened) (Measured, error) { return f(o, o.System.(dibsSystem).db) })
 }
 
@@ -98,7 +99,7 @@ func complete(ctx context.Context, db dibs.Store, jobs []*dibs.RawJob) error {
 }
 
 // sound fails if the database is inconsistent, since the speed of wrong results means nothing.
-func sound(ctx context.Context, db dibs.Database) error {
+func sound(ctx context.Context, db admin.Database) error {
 	found, err := db.Check(ctx)
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("the database is damaged: %s", strings.Join(found, "; "))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Drain is W3: a worker whose handlers do nothing. A job counts when its completion is
@@ -62,7 +63,7 @@ func (b *Bench) drain(ctx context.Context, s System, handlers, n int) (Measured,
 }
 
 // deleteCompleted makes the queue delete completed jobs at once.
-func deleteCompleted(ctx context.Context, db dibs.Database) error {
+func deleteCompleted(ctx context.Context, db admin.Database) error {
 	_, err := db.ChangeQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(time.Duration)}.Apply)
 	return err
 }

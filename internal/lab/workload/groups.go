@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Groups are W7: claimers, or a worker, do jobs of which one of each group may run at a
@@ -34,7 +35,7 @@ func (b *Bench) Groups() []Workload {
 			list = append(list, Workload{
 				ID: "W7", Name: c.name + ", " + drainer, Rows: throughput(), Conns: conns(1, b.Pool), Takes: timeFor(b.Count(groupJobs), c.rate),
 				Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
-					return b.withDibs(ctx, p, func(o *opened, db dibs.Database) (Measured, error) {
+					return b.withDibs(ctx, p, func(o *opened, db admin.Database) (Measured, error) {
 						for i := range c.rates {
 							change := dibs.GroupChange{Rate: &dibs.Rate{N: 10_000, Per: time.Second}}
 							if err := db.ChangeGroup(ctx, dibs.DefaultQueue, fmt.Sprint(i), change.Apply); err != nil {
@@ -59,7 +60,7 @@ const (
 )
 
 // grouped drains jobs of the groups with a worker, or with claimers of 100 jobs each.
-func (b *Bench) grouped(ctx context.Context, o *opened, db dibs.Database, group func(i int) string, worker bool) (m Measured, err error) {
+func (b *Bench) grouped(ctx context.Context, o *opened, db admin.Database, group func(i int) string, worker bool) (m Measured, err error) {
 	n := b.Count(groupJobs)
 	if err := fillGroups(ctx, o, n, group); err != nil {
 		return Measured{}, err

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
@@ -191,7 +192,7 @@ func (t *AdoptedTable) Known() adopt.Known {
 }
 
 // Rate formats the jobs completed per second, which an adopted table may not know.
-func (a *App) Rate(s dibs.QueueStats) string {
+func (a *App) Rate(s admin.QueueStats) string {
 	return term.Dash(a.Adopted == nil || s.Window > 0, fmt.Sprintf("%.1f", s.Throughput))
 }
 

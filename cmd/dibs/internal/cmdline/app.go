@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/spf13/cobra"
@@ -86,18 +87,18 @@ type JobTable interface {
 	dibs.Store
 	jobReader
 	Queues(ctx context.Context, names ...string) ([]dibs.Queue, error)
-	Stats(ctx context.Context) ([]dibs.QueueStats, error)
+	Stats(ctx context.Context) ([]admin.QueueStats, error)
 	Close() error
 }
 
 type jobReader interface {
 	Get(ctx context.Context, id int64) (*dibs.RawJob, error)
-	List(ctx context.Context, f dibs.Filter) (dibs.Page, error)
+	List(ctx context.Context, f admin.Filter) (admin.Page, error)
 	Wait(ctx context.Context, id int64) (*dibs.RawJob, error)
 }
 
 // Open opens dibs' own tables, and creates a missing SQLite file.
-func (a *App) Open(ctx context.Context) (dibs.Database, error) {
+func (a *App) Open(ctx context.Context) (admin.Database, error) {
 	path, _, err := open.Place(a.URL())
 	missing := err == nil && path != "" && !hasContent(path)
 	db, err := open.Database(ctx, a.URL(), a.Options())
@@ -107,20 +108,20 @@ func (a *App) Open(ctx context.Context) (dibs.Database, error) {
 
 // OpenExisting opens dibs' own tables for verbs that make no sense in an empty database.
 // A wrong path must be an error there; it must not create a file or tables.
-func (a *App) OpenExisting(ctx context.Context) (dibs.Database, error) {
+func (a *App) OpenExisting(ctx context.Context) (admin.Database, error) {
 	o := a.Options()
 	o.Existing = true
 	return open.Database(ctx, a.URL(), o)
 }
 
 // WithDatabase runs f on the database and closes it.
-func (a *App) WithDatabase(ctx context.Context, f func(dibs.Database) error) error {
+func (a *App) WithDatabase(ctx context.Context, f func(admin.Database) error) error {
 	db, err := a.Open(ctx)
 	return use(db, err, f)
 }
 
 // WithExistingDatabase is WithDatabase with OpenExisting.
-func (a *App) WithExistingDatabase(ctx context.Context, f func(dibs.Database) error) error {
+func (a *App) WithExistingDatabase(ctx context.Context, f func(admin.Database) error) error {
 	db, err := a.OpenExisting(ctx)
 	return use(db, err, f)
 }
@@ -144,7 +145,7 @@ func (a *App) WithNewTable(ctx context.Context, f func(JobTable) error) error {
 	if path, _, err := open.Place(a.URL()); a.Table != "" || err != nil || path != "" && hasContent(path) {
 		return a.WithTable(ctx, f)
 	}
-	return a.WithDatabase(ctx, func(db dibs.Database) error { return f(db) })
+	return a.WithDatabase(ctx, func(db admin.Database) error { return f(db) })
 }
 
 func hasContent(path string) bool {

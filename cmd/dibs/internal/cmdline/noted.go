@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/spf13/cobra"
@@ -23,13 +23,13 @@ const noteTime = 5 * time.Second
 // if nothing was changed, or in an adopted table, which keeps no changes. The change has been made: it is noted
 // even if the command has been interrupted since.
 func NoteChange(ctx context.Context, db any, did string, n int, what string) error {
-	admin, own := db.(dibs.Admin)
-	if n == 0 || !own {
+	own, is := db.(admin.Database)
+	if n == 0 || !is {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
-	if err := admin.NoteChange(ctx, dibs.Change{Who: operator(), Did: did, What: what, N: n}); err != nil {
+	if err := own.NoteChange(ctx, admin.Change{Who: operator(), Did: did, What: what, N: n}); err != nil {
 		return fmt.Errorf("the change was made, but not noted: %w", err)
 	}
 	return nil

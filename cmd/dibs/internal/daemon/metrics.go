@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/metrics"
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +30,6 @@ func (h *healthServer) observe(db cmdline.JobTable, w *dibs.Worker) error {
 	if h.server == nil {
 		return nil
 	}
-	own, _ := db.(dibs.Database)
+	own, _ := db.(admin.Database)
 	return metrics.Register(h.metrics, own, w)
 }

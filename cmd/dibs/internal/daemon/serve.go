@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/dibs-queue/dibs/metrics"
@@ -161,7 +161,7 @@ func (a *app) serve(cmd *cobra.Command, f *serveFlags) error {
 		Metrics: metricsPage(registry),
 	}
 	a.Conns = f.pool
-	return cmdline.Connect(ctx, cmdline.Waiting{Log: log, NotListening: true}, a.openToServe, func(db dibs.Database) error {
+	return cmdline.Connect(ctx, cmdline.Waiting{Log: log, NotListening: true}, a.openToServe, func(db admin.Database) error {
 		cmdline.SetLog(db, log)
 		a.LogDatabase(log)
 		db, err := metrics.Observe(registry, db)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 )
 
@@ -14,9 +15,9 @@ import (
 // requeued. Its rows are enqueued with SQL, and worked on by 'dibs work' or a program.
 type shownTable struct{ *cmdline.AdoptedTable }
 
-var _ dibs.Database = shownTable{}
+var _ admin.Database = shownTable{}
 
-func (a *app) openToServe(ctx context.Context) (dibs.Database, error) {
+func (a *app) openToServe(ctx context.Context) (admin.Database, error) {
 	if a.Table == "" {
 		return a.Open(ctx)
 	}
@@ -67,7 +68,7 @@ func (t shownTable) Cancel(context.Context, []int64) (ended, asked []int64, err 
 	return nil, nil, t.cannot("end rows with SQL")
 }
 
-func (t shownTable) Edit(context.Context, []int64, dibs.Edit) ([]int64, error) {
+func (t shownTable) Edit(context.Context, []int64, admin.Edit) ([]int64, error) {
 	return nil, t.cannot("change rows with SQL")
 }
 
@@ -101,11 +102,11 @@ func (t shownTable) Check(context.Context) ([]string, error) {
 
 // Calls about things that only dibs' own tables have.
 
-func (t shownTable) Times(context.Context, string) (dibs.Times, error) {
-	return dibs.Times{}, t.cannot("it keeps no times of its jobs")
+func (t shownTable) Times(context.Context, string) (admin.Times, error) {
+	return admin.Times{}, t.cannot("it keeps no times of its jobs")
 }
 
-func (t shownTable) Failures(context.Context, dibs.FailureFilter) ([]dibs.Failure, error) {
+func (t shownTable) Failures(context.Context, admin.FailureFilter) ([]admin.Failure, error) {
 	return nil, t.cannot("'dibs ls --table --state dead' lists dead rows, if there is a side table")
 }
 
@@ -113,11 +114,11 @@ func (t shownTable) Groups(context.Context, string) ([]dibs.Group, error) {
 	return nil, t.cannot("its groups have no settings of their own")
 }
 
-func (t shownTable) Backlogs(context.Context, string, string) ([]dibs.Backlog, error) {
+func (t shownTable) Backlogs(context.Context, string, string) ([]admin.Backlog, error) {
 	return nil, t.cannot("its groups are not counted")
 }
 
-func (t shownTable) History(context.Context, []string, time.Duration) ([]dibs.Minute, error) {
+func (t shownTable) History(context.Context, []string, time.Duration) ([]admin.Minute, error) {
 	return nil, t.cannot("it keeps no history")
 }
 
@@ -129,11 +130,11 @@ func (t shownTable) DueKinds(context.Context, string) ([]string, error) {
 	return nil, t.cannot("all rows have one kind")
 }
 
-func (t shownTable) NoteChange(context.Context, dibs.Change) error {
+func (t shownTable) NoteChange(context.Context, admin.Change) error {
 	return t.cannot("who changes what is in the server's log")
 }
 
-func (t shownTable) Changes(context.Context, int) ([]dibs.Change, error) {
+func (t shownTable) Changes(context.Context, int) ([]admin.Change, error) {
 	return nil, t.cannot("who changes what is in the server's log")
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/words"
@@ -127,7 +128,7 @@ func untilEmpty(ctx context.Context, db cmdline.JobTable, f *workFlags, stop fun
 func (f *workFlags) anyLeft(ctx context.Context, db cmdline.JobTable) (bool, error) {
 	for _, q := range f.queues {
 		for _, kind := range f.kindsOrAll() {
-			if left, err := anyOf(ctx, db, dibs.Filter{Queue: q.Name, Kind: kind, Limit: 1}); left || err != nil {
+			if left, err := anyOf(ctx, db, admin.Filter{Queue: q.Name, Kind: kind, Limit: 1}); left || err != nil {
 				return left, err
 			}
 		}
@@ -136,7 +137,7 @@ func (f *workFlags) anyLeft(ctx context.Context, db cmdline.JobTable) (bool, err
 }
 
 // anyOf reports whether such a job exists, however many others are before it.
-func anyOf(ctx context.Context, db cmdline.JobTable, f dibs.Filter) (bool, error) {
+func anyOf(ctx context.Context, db cmdline.JobTable, f admin.Filter) (bool, error) {
 	for {
 		page, err := db.List(ctx, f)
 		if err != nil || len(page.Jobs) > 0 || page.Next == "" {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/spf13/cobra"
@@ -28,7 +28,7 @@ It reads everything, so it takes long on large tables. It locks nothing; but a r
 of a SQLite file makes other writers wait while it reads.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				var repaired []string
 				if repair {
 					var err error
@@ -55,7 +55,7 @@ type repairer interface {
 }
 
 // repairs repairs the database and returns a list of repairs, which is not nil.
-func repairs(ctx context.Context, db dibs.Database) ([]string, error) {
+func repairs(ctx context.Context, db admin.Database) ([]string, error) {
 	r, ok := db.(repairer)
 	if !ok {
 		return nil, fmt.Errorf("check: %T has nothing to repair", db)

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
-	"github.com/dibs-queue/dibs/diagnosis"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -46,7 +46,7 @@ leases nobody takes back, or that are dead; and at the database around it.`,
 			return a.WithTable(cmd.Context(), func(db cmdline.JobTable) error {
 				d := medic{a: a, maxWait: time.Duration(wait), Findings: []ailment{}, Looked: []string{}, Skipped: []string{}}
 				look := d.lookAtTable
-				if own, ok := db.(dibs.Database); ok {
+				if own, ok := db.(admin.Database); ok {
 					look = func(ctx context.Context) error { return d.look(ctx, own) }
 				}
 				if err := look(cmd.Context()); err != nil {
@@ -77,7 +77,7 @@ const (
 type medic struct {
 	a       *app
 	maxWait time.Duration
-	facts   []diagnosis.Fact
+	facts   []admin.Fact
 
 	Findings []ailment `json:"findings"`
 	Looked   []string  `json:"looked"`  // what it has looked at
@@ -86,15 +86,15 @@ type medic struct {
 
 // diagnoser is a database that can say what is wrong with it.
 type diagnoser interface {
-	Diagnose(ctx context.Context, parts ...string) (diagnosis.Report, error)
+	Diagnose(ctx context.Context, parts ...string) (admin.Diagnosis, error)
 }
 
 // queuesWithin is how long it may take to read the queues.
 const queuesWithin = 5 * time.Second
 
-func (d *medic) look(ctx context.Context, db dibs.Database) error {
+func (d *medic) look(ctx context.Context, db admin.Database) error {
 	before := time.Now()
-	var r diagnosis.Report
+	var r admin.Diagnosis
 	if own, ok := db.(diagnoser); ok {
 		var err error
 		if r, err = own.Diagnose(ctx); err != nil {
@@ -119,7 +119,7 @@ func (d *medic) look(ctx context.Context, db dibs.Database) error {
 }
 
 // wordFacts words a report, after what else was looked at, and sorts all findings.
-func (d *medic) wordFacts(r diagnosis.Report, counts []string) {
+func (d *medic) wordFacts(r admin.Diagnosis, counts []string) {
 	for _, f := range r.Facts {
 		if found, ok := d.word(f, r.Facts); ok {
 			d.Findings = append(d.Findings, found)

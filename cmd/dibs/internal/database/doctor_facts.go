@@ -6,15 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
-	"github.com/dibs-queue/dibs/diagnosis"
 	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/jackc/pgx/v5"
 )
 
 // word puts a fact about the database into words; ok is false for facts that are worded elsewhere.
-func (d *medic) word(f diagnosis.Fact, all []diagnosis.Fact) (found ailment, ok bool) {
-	for _, words := range []func(diagnosis.Fact, []diagnosis.Fact) (string, string, string){d.ofSessions, d.ofTables, d.ofSchema, d.ofServer, d.ofFile} {
+func (d *medic) word(f admin.Fact, all []admin.Fact) (found ailment, ok bool) {
+	for _, words := range []func(admin.Fact, []admin.Fact) (string, string, string){d.ofSessions, d.ofTables, d.ofSchema, d.ofServer, d.ofFile} {
 		if severity, text, next := words(f, all); severity != "" {
 			return ailment{severity, f.Name, text, next}, true
 		}
@@ -50,7 +50,7 @@ func inBrackets(s string) string {
 }
 
 // ofSessions words sessions with long transactions, and those that hold up others.
-func (d *medic) ofSessions(f diagnosis.Fact, _ []diagnosis.Fact) (severity, text, next string) {
+func (d *medic) ofSessions(f admin.Fact, _ []admin.Fact) (severity, text, next string) {
 	detail := term.Clip(words.OneLine(strings.ReplaceAll(f.Text, "\n", " ")), 160)
 	switch f.Name {
 	case "idle_transaction":
@@ -110,8 +110,8 @@ func (d *medic) table(table string) string {
 }
 
 // holdsBack names the oldest thing that keeps vacuum from removing rows.
-func holdsBack(all []diagnosis.Fact) string {
-	var oldest diagnosis.Fact
+func holdsBack(all []admin.Fact) string {
+	var oldest admin.Fact
 	for _, f := range all {
 		switch f.Name {
 		case "idle_transaction", "long_transaction", "prepared":
@@ -130,7 +130,7 @@ func holdsBack(all []diagnosis.Fact) string {
 }
 
 // ofTables words tables that vacuum does not keep small.
-func (d *medic) ofTables(f diagnosis.Fact, all []diagnosis.Fact) (severity, text, next string) {
+func (d *medic) ofTables(f admin.Fact, all []admin.Fact) (severity, text, next string) {
 	table := d.table(f.About)
 	switch f.Name {
 	case "dead_rows":
@@ -154,7 +154,7 @@ func (d *medic) ofTables(f diagnosis.Fact, all []diagnosis.Fact) (severity, text
 }
 
 // ofSchema words what differs from the schema that the migrations have made.
-func (d *medic) ofSchema(f diagnosis.Fact, _ []diagnosis.Fact) (severity, text, next string) {
+func (d *medic) ofSchema(f admin.Fact, _ []admin.Fact) (severity, text, next string) {
 	switch f.Name {
 	case "missing":
 		return severityWrong, fmt.Sprintf("the %s %s of the schema is missing", f.Text, f.About), "dibs migrate --print | grep -A9 " + f.About

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
-	"github.com/dibs-queue/dibs/diagnosis"
 	"github.com/dibs-queue/dibs/internal/failures"
 	"github.com/dibs-queue/dibs/internal/holdups"
 	"github.com/dibs-queue/dibs/internal/ticks"
@@ -18,7 +18,7 @@ import (
 // queueLook is what the calls that every database has say of queues, workers and schedules.
 type queueLook struct {
 	known     bool
-	stats     []dibs.QueueStats
+	stats     []admin.QueueStats
 	why       holdups.Look
 	workers   []dibs.WorkerInfo
 	schedules []dibs.Schedule
@@ -31,7 +31,7 @@ type queueLook struct {
 // newestJobs is how many live jobs are looked at for damage: their payloads may be large.
 const newestJobs = 100
 
-func (q *queueLook) read(ctx context.Context, db dibs.Database, maxWait time.Duration) (err error) {
+func (q *queueLook) read(ctx context.Context, db admin.Database, maxWait time.Duration) (err error) {
 	if q.stats, err = db.Stats(ctx); err != nil {
 		return err
 	}
@@ -54,13 +54,13 @@ func (q *queueLook) read(ctx context.Context, db dibs.Database, maxWait time.Dur
 	if err = q.readPaced(ctx, db, maxWait); err != nil {
 		return err
 	}
-	page, err := db.List(ctx, dibs.Filter{Limit: newestJobs})
+	page, err := db.List(ctx, admin.Filter{Limit: newestJobs})
 	q.newest, q.known = page.Jobs, err == nil
 	return err
 }
 
 // readPaced reads, for the queues where that may explain a wait, whether their groups have rates.
-func (q *queueLook) readPaced(ctx context.Context, db dibs.Database, maxWait time.Duration) error {
+func (q *queueLook) readPaced(ctx context.Context, db admin.Database, maxWait time.Duration) error {
 	q.paced = map[string]bool{}
 	for _, s := range q.stats {
 		if s.OldestAge < maxWait || s.Claimed == 0 || q.why.Rate(s.Queue).N > 0 || len(q.why.Of(s)) > 0 {
@@ -76,7 +76,7 @@ func (q *queueLook) readPaced(ctx context.Context, db dibs.Database, maxWait tim
 }
 
 // readDied counts the jobs that died in the last hour, of queues of which the facts tell only the last ones.
-func (q *queueLook) readDied(ctx context.Context, db dibs.Database, facts []diagnosis.Fact) error {
+func (q *queueLook) readDied(ctx context.Context, db admin.Database, facts []admin.Fact) error {
 	read := map[string]int64{}
 	for _, f := range facts {
 		if f.Name == "dead" {
@@ -153,7 +153,7 @@ func (d *medic) queues(q *queueLook) {
 const maxAlike = 10
 
 // held finds what keeps the due jobs of a queue from starting.
-func (d *medic) held(q *queueLook, s dibs.QueueStats) {
+func (d *medic) held(q *queueLook, s admin.QueueStats) {
 	queue, n := name(s.Queue), holdups.Due(s)
 	long, holds := s.OldestAge >= d.maxWait, q.why.Of(s)
 	hang, hangs := q.hangs[s.Queue]
@@ -229,7 +229,7 @@ func (d *medic) hangs(queue string, h holdups.Hang, waits string) {
 }
 
 // failing finds a queue of which a large share of the attempts fail.
-func (d *medic) failing(s dibs.QueueStats) {
+func (d *medic) failing(s admin.QueueStats) {
 	const few = 10 // of fewer attempts than this no share is told
 	all := s.Succeeded + s.Failed
 	if all < few || s.Failed*5 < all {
@@ -246,7 +246,7 @@ func (d *medic) failing(s dibs.QueueStats) {
 }
 
 // jobs puts the facts about jobs and upkeep into words.
-func (d *medic) jobs(q *queueLook, facts []diagnosis.Fact) {
+func (d *medic) jobs(q *queueLook, facts []admin.Fact) {
 	d.dead(q, facts)
 	alike := map[string]int{}
 	for _, f := range facts {
@@ -269,7 +269,7 @@ func (d *medic) jobs(q *queueLook, facts []diagnosis.Fact) {
 
 // dead finds the queues in which jobs have died lately, and the most common error, without what
 // differs from job to job.
-func (d *medic) dead(q *queueLook, facts []diagnosis.Fact) {
+func (d *medic) dead(q *queueLook, facts []admin.Fact) {
 	const few = 10 // from this many dead jobs on, a queue is wrong
 	type cause struct {
 		queue, error string
@@ -312,7 +312,7 @@ func (d *medic) dead(q *queueLook, facts []diagnosis.Fact) {
 }
 
 // late puts into words which upkeep is overdue.
-func (d *medic) late(q *queueLook, f diagnosis.Fact) {
+func (d *medic) late(q *queueLook, f admin.Fact) {
 	next, who := "dibs workers", "though workers are there: see their logs"
 	if !q.live() {
 		next, who = "dibs work QUEUE -- PROGRAM", "as no worker is there"
@@ -334,7 +334,7 @@ func (d *medic) late(q *queueLook, f diagnosis.Fact) {
 }
 
 // lateSchedule puts into words that a tick has no job though its time has come.
-func (d *medic) lateSchedule(q *queueLook, f diagnosis.Fact) {
+func (d *medic) lateSchedule(q *queueLook, f admin.Fact) {
 	next, who := words.Command("dibs schedule show", f.About), "though workers are there: see their logs"
 	if !q.live() {
 		next, who = "dibs work QUEUE -- PROGRAM", "as no worker is there to see to it"

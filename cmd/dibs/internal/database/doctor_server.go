@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
-	"github.com/dibs-queue/dibs/diagnosis"
 	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/jackc/pgx/v5"
 )
@@ -24,7 +24,7 @@ var settingsThatHurt = map[string]struct{ severity, means string }{
 }
 
 // ofServer words settings and states of a PostgreSQL server.
-func (d *medic) ofServer(f diagnosis.Fact, _ []diagnosis.Fact) (severity, text, next string) {
+func (d *medic) ofServer(f admin.Fact, _ []admin.Fact) (severity, text, next string) {
 	switch f.Name {
 	case "setting":
 		s := settingsThatHurt[f.About]
@@ -62,7 +62,7 @@ func (d *medic) ofServer(f diagnosis.Fact, _ []diagnosis.Fact) (severity, text, 
 }
 
 // ofFile words what is wrong with a SQLite file.
-func (d *medic) ofFile(f diagnosis.Fact, all []diagnosis.Fact) (severity, text, next string) {
+func (d *medic) ofFile(f admin.Fact, all []admin.Fact) (severity, text, next string) {
 	path := words.ShellWord(f.About)
 	if strings.HasPrefix(path, "-") { // no program is to take it for a flag
 		path = "./" + path

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
-	"github.com/dibs-queue/dibs/diagnosis"
 	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/dibs-queue/dibs/postgres"
@@ -23,7 +23,7 @@ func (d *medic) lookAtTable(ctx context.Context) error {
 	t := d.a.Adopted
 	plan, db := t.Inside()
 	before := time.Now()
-	var r diagnosis.Report
+	var r admin.Diagnosis
 	var err error
 	if plan.Dialect.Title == adopted.SQLite.Title {
 		r, err = sqlite.DiagnoseFile(ctx, db)
@@ -82,7 +82,7 @@ func (d *medic) rows(ctx context.Context, t *cmdline.AdoptedTable, now time.Time
 
 // advised words a finding of the advice. What holds up all due rows is wrong once the oldest waits for long, if it is known
 // how long.
-func (d *medic) advised(what string, f advice.Finding, s dibs.QueueStats) {
+func (d *medic) advised(what string, f advice.Finding, s admin.QueueStats) {
 	if f.Advice == "" { // the table is too large to look
 		d.Skipped = append(d.Skipped, f.Field+": "+f.Text)
 		return
@@ -101,7 +101,7 @@ func (d *medic) advised(what string, f advice.Finding, s dibs.QueueStats) {
 
 // lateRows finds rows whose lease has ended, and that nobody takes back.
 func (d *medic) lateRows(ctx context.Context, t *cmdline.AdoptedTable, now time.Time) error {
-	page, err := t.List(ctx, dibs.Filter{State: dibs.Running, Limit: 1000})
+	page, err := t.List(ctx, admin.Filter{State: dibs.Running, Limit: 1000})
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
-	"github.com/dibs-queue/dibs/diagnosis"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -154,7 +154,7 @@ func TestDoctorCountsNoDueJobsThatItDoesNotKnow(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.OK("enqueue", "mail", "1")
 		c.OK("enqueue", "mail", "2")
-		if r := c.Run(strings.Repeat("3\n", dibs.ScheduledCap+1), "enqueue", "mail", "--lines", "--delay", "1h"); r.Code != cmdline.ExitOK {
+		if r := c.Run(strings.Repeat("3\n", admin.ScheduledCap+1), "enqueue", "mail", "--lines", "--delay", "1h"); r.Code != cmdline.ExitOK {
 			t.Fatal(r.Err)
 		}
 		c.finds(severityNote, "no_worker", "dibs work mail -- PROGRAM", "queue mail: ", "(some jobs are due, the oldest for ")
@@ -333,7 +333,7 @@ func TestTheDoctorHasWordsForEveryFact(t *testing.T) {
 		}
 		var out strings.Builder
 		d := medic{a: newApp(nil, &out, &out)}
-		f := diagnosis.Fact{Name: name, About: hostile, ID: 7, N: 8, Of: 9, Age: time.Hour, Text: hostile}
+		f := admin.Fact{Name: name, About: hostile, ID: 7, N: 8, Of: 9, Age: time.Hour, Text: hostile}
 		switch name {
 		case "late":
 			f.About = "claims"
@@ -343,8 +343,8 @@ func TestTheDoctorHasWordsForEveryFact(t *testing.T) {
 			f.Text = "statement_timeout=" + hostile
 		}
 		var q queueLook
-		d.jobs(&q, []diagnosis.Fact{f})
-		if found, ok := d.word(f, []diagnosis.Fact{f}); ok {
+		d.jobs(&q, []admin.Fact{f})
+		if found, ok := d.word(f, []admin.Fact{f}); ok {
 			d.Findings = append(d.Findings, found)
 		}
 		if len(d.Findings)+len(d.Skipped) != 1 || len(d.Findings) == 1 && (d.Findings[0].Text == "" || d.Findings[0].Next == "" || d.Findings[0].Name == "" || d.Findings[0].Severity == "") {

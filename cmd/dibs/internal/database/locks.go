@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
-	"github.com/dibs-queue/dibs/footprint"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/spf13/cobra"
@@ -39,7 +39,7 @@ file has one writer at a time, and it matters how long that one takes.`,
 					return &dibs.InvalidError{Field: "queue", Reason: "is missing"}
 				}
 			}
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				return a.locks(cmd.Context(), db, queue, n)
 			})
 		},
@@ -51,10 +51,10 @@ file has one writer at a time, and it matters how long that one takes.`,
 
 // locker is a database that can report its own locks.
 type locker interface {
-	Locks(ctx context.Context, queue string, n int) (footprint.Footprint, error)
+	Locks(ctx context.Context, queue string, n int) (admin.Footprint, error)
 }
 
-func (a *app) locks(ctx context.Context, db dibs.Database, queue string, n int) error {
+func (a *app) locks(ctx context.Context, db admin.Database, queue string, n int) error {
 	if err := cmdline.CheckQueue(ctx, db, queue); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (a *app) locks(ctx context.Context, db dibs.Database, queue string, n int) 
 }
 
 // nothingToLock explains why a claim took no job, and what to do.
-func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint) (why, next string, err error) {
+func nothingToLock(ctx context.Context, db admin.Database, f admin.Footprint) (why, next string, err error) {
 	q, s, err := queueAndCounts(ctx, db, f.Queue)
 	if err != nil {
 		return "", "", err
@@ -105,7 +105,7 @@ func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint)
 	case s.Waiting > 0:
 		return fmt.Sprintf("no job of queue %s is due yet", name), add, nil
 	case s.Running > 0:
-		page, err := db.List(ctx, dibs.Filter{Queue: f.Queue, State: dibs.Running, Limit: 1000})
+		page, err := db.List(ctx, admin.Filter{Queue: f.Queue, State: dibs.Running, Limit: 1000})
 		ended := slices.DeleteFunc(page.Jobs, func(j *dibs.RawJob) bool { return j.LeaseUntil.After(time.Now()) })
 		if len(ended) > 0 {
 			return fmt.Sprintf("in queue %s the leases of %s have ended, and no sweep has taken them back yet", name, words.Plural(len(ended), "job")),
@@ -117,7 +117,7 @@ func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint)
 }
 
 // queueAndCounts returns a queue's settings and counts.
-func queueAndCounts(ctx context.Context, db dibs.Database, name string) (q dibs.Queue, s dibs.QueueStats, err error) {
+func queueAndCounts(ctx context.Context, db admin.Database, name string) (q dibs.Queue, s admin.QueueStats, err error) {
 	queues, err := db.Queues(ctx, name)
 	if err != nil {
 		return q, s, err
@@ -136,7 +136,7 @@ func queueAndCounts(ctx context.Context, db dibs.Database, name string) (q dibs.
 	return q, s, err
 }
 
-func (a *app) writeLocks(f footprint.Footprint) {
+func (a *app) writeLocks(f admin.Footprint) {
 	a.Say("A claim of %s from queue %s took %s. Until its end it holds:\n", words.Plural(f.Claimed, "job"), a.Cell(f.Queue, 20), formatMillis(f.Took))
 	t := a.TableOf("LOCK ON", "MODE", "MEANS")
 	for _, l := range f.Locks {
@@ -197,13 +197,13 @@ func formatMillis(d time.Duration) string {
 }
 
 type footprintJSON struct {
-	Queue   string           `json:"queue"`
-	Paused  bool             `json:"paused"`
-	Claimed int              `json:"claimed"`
-	Took    wire.Seconds     `json:"took"`
-	Locks   []footprint.Lock `json:"locks"`
-	Others  []otherJSON      `json:"others"`
-	Note    string           `json:"note,omitempty"`
+	Queue   string       `json:"queue"`
+	Paused  bool         `json:"paused"`
+	Claimed int          `json:"claimed"`
+	Took    wire.Seconds `json:"took"`
+	Locks   []admin.Lock `json:"locks"`
+	Others  []otherJSON  `json:"others"`
+	Note    string       `json:"note,omitempty"`
 }
 
 type otherJSON struct {
@@ -214,10 +214,10 @@ type otherJSON struct {
 	Note     string       `json:"note,omitempty"`
 }
 
-func footprintJSONOf(f footprint.Footprint) footprintJSON {
+func footprintJSONOf(f admin.Footprint) footprintJSON {
 	j := footprintJSON{
 		Queue: f.Queue, Paused: f.Paused, Claimed: f.Claimed, Took: wire.Seconds(f.Took),
-		Locks: append([]footprint.Lock{}, f.Locks...), Others: []otherJSON{}, Note: f.Note,
+		Locks: append([]admin.Lock{}, f.Locks...), Others: []otherJSON{}, Note: f.Note,
 	}
 	for _, o := range f.Others {
 		j.Others = append(j.Others, otherJSON{o.What, wire.Seconds(o.Took), o.WaitsFor, o.Untried, o.Note})

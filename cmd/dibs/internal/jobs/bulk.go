@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -84,7 +85,7 @@ func (b *bulk) all(ctx context.Context) error {
 		return err
 	}
 	defer src.Close()
-	return b.WithDatabase(ctx, func(db dibs.Database) error {
+	return b.WithDatabase(ctx, func(db admin.Database) error {
 		if err := b.readLimits(ctx, db); err != nil {
 			return err
 		}
@@ -118,7 +119,7 @@ func (b *bulk) nothingEnqueued(err error) error {
 	return &cmdline.HintError{Err: err, Next: "nothing was enqueued: correct that line, or leave it out with --partial"}
 }
 
-func (b *bulk) readLimits(ctx context.Context, db dibs.Database) error {
+func (b *bulk) readLimits(ctx context.Context, db admin.Database) error {
 	queues, err := db.Queues(ctx)
 	b.limits, b.changedQueues = make(map[string]int, len(queues)), make(map[string]bool)
 	for _, q := range queues {
@@ -196,7 +197,7 @@ func (b *bulk) partial(ctx context.Context) error {
 		r = file
 	}
 	r = cmdline.Interruptible(ctx, r)
-	return b.WithDatabase(ctx, func(db dibs.Database) error {
+	return b.WithDatabase(ctx, func(db admin.Database) error {
 		if err := b.readLimits(ctx, db); err != nil {
 			return err
 		}
@@ -209,7 +210,7 @@ func (b *bulk) partial(ctx context.Context) error {
 	})
 }
 
-func (b *bulk) stream(ctx context.Context, db dibs.Database, in *cmdline.Input) error {
+func (b *bulk) stream(ctx context.Context, db admin.Database, in *cmdline.Input) error {
 	bar := b.Progress("enqueueing", -1)
 	defer bar.Close()
 	var c chunk

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/spf13/cobra"
 )
 
@@ -28,7 +29,7 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 			if err := s.check(a, cmd, args); err != nil {
 				return err
 			}
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				c := bulkChange{
 					app: a, selection: &s, db: db, cmd: cmd,
 					words:      changeWords{"cancelled %s", "would cancel %s", "cancelled", "there is no such job, or it has ended"},

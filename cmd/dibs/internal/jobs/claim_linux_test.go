@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 )
 
@@ -117,7 +118,7 @@ func TestClaimGivesBackWhatAnInterruptComesBefore(t *testing.T) {
 
 // interrupted is a database that sends an interrupt during a claim.
 type interrupted struct {
-	dibs.Database
+	admin.Database
 	interrupt func()
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/spf13/cobra"
 )
@@ -27,7 +28,7 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 			if err := s.check(a, cmd, args); err != nil {
 				return err
 			}
-			var e dibs.Edit
+			var e admin.Edit
 			if cmd.Flags().Changed("priority") {
 				e.Priority = &priority
 			}
@@ -35,10 +36,10 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 				at := time.Time(runAt)
 				e.RunAt = &at
 			}
-			if e == (dibs.Edit{}) {
+			if e == (admin.Edit{}) {
 				return cmdline.Usagef(cmd, "what is to change? give --priority or --run-at")
 			}
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				c := bulkChange{
 					app: a, selection: &s, db: db, cmd: cmd,
 					words:      changeWords{"changed %s", "would change %s", "changed", "there is no such job, or it does not wait"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/internal/words"
@@ -212,7 +213,7 @@ func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string, wa
 	if err := validate(job, map[string]int{job.Queue: dibs.MaxPayloadLimit}); err != nil {
 		return err
 	}
-	return a.WithDatabase(ctx, func(db dibs.Database) error {
+	return a.WithDatabase(ctx, func(db admin.Database) error {
 		got, err := db.Enqueue(ctx, []dibs.NewJob{job})
 		if _, rule, ok := wire.InvalidJob(err); ok {
 			return rule

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/failures"
@@ -43,21 +44,21 @@ so other errors with that text belong to it too; --dry-run says how many jobs th
 			if err := cmdline.QueueArg(cmd, args, &queue); err != nil {
 				return err
 			}
-			if limit < 1 || limit > dibs.MaxFailures {
-				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, got %d", dibs.MaxFailures, limit)}
+			if limit < 1 || limit > admin.MaxFailures {
+				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to %d, got %d", admin.MaxFailures, limit)}
 			}
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				return a.failures(cmd.Context(), db, queue, limit)
 			})
 		},
 		ValidArgsFunction: a.CompleteQueue,
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "only jobs of this `queue`, as the argument")
-	cmd.Flags().IntVarP(&limit, "limit", "n", dibs.MaxFailures, "how many dead jobs of a queue to read, at most, `1-10000`")
+	cmd.Flags().IntVarP(&limit, "limit", "n", admin.MaxFailures, "how many dead jobs of a queue to read, at most, `1-10000`")
 	return cmd
 }
 
-func (a *app) failures(ctx context.Context, db dibs.Database, queue string, limit int) error {
+func (a *app) failures(ctx context.Context, db admin.Database, queue string, limit int) error {
 	if err := cmdline.CheckQueue(ctx, db, queue); err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (a *app) failures(ctx context.Context, db dibs.Database, queue string, limi
 		return err
 	}
 	if queue != "" {
-		stats = slices.DeleteFunc(stats, func(q dibs.QueueStats) bool { return q.Queue != queue })
+		stats = slices.DeleteFunc(stats, func(q admin.QueueStats) bool { return q.Queue != queue })
 	}
 	sample, err := failures.Newest(ctx, db, stats, limit, failures.MostRead)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/holdups"
@@ -267,7 +268,7 @@ func TestColoursOnlyWhereTheyAreWanted(t *testing.T) {
 		a.Color, a.OutTTY = color, tty
 		a.writeJobs(jobs)
 		a.writeJob(jobs[0], nil)
-		if err := a.writeStats([]dibs.QueueStats{{Queue: "q", Dead: 1}}, &holdups.Look{}); err != nil {
+		if err := a.writeStats([]admin.QueueStats{{Queue: "q", Dead: 1}}, &holdups.Look{}); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/holdups"
@@ -15,7 +16,7 @@ import (
 )
 
 func newLsCmd(a *app) *cobra.Command {
-	var f dibs.Filter
+	var f admin.Filter
 	var all bool
 	var since, before cmdline.TimeFlag
 	cmd := &cobra.Command{
@@ -74,13 +75,13 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 	return cmd
 }
 
-func (a *app) list(ctx context.Context, db cmdline.JobTable, f dibs.Filter, all bool) error {
+func (a *app) list(ctx context.Context, db cmdline.JobTable, f admin.Filter, all bool) error {
 	if err := cmdline.CheckQueue(ctx, db, f.Queue); err != nil {
 		return err
 	}
 	first := true
 	var w holdups.Look
-	var waiting []dibs.QueueStats // queues of the first page's jobs that wait
+	var waiting []admin.QueueStats // queues of the first page's jobs that wait
 	for pages := 0; ; pages++ {
 		page, err := db.List(ctx, f)
 		if err != nil {
@@ -131,7 +132,7 @@ func (a *app) noJobs(state dibs.State) string {
 
 // PageJSON is a page with the reasons why due jobs do not start in the queues of its jobs.
 type PageJSON struct {
-	dibs.Page
+	admin.Page
 	Why []holdups.Hold `json:"why,omitempty"`
 }
 

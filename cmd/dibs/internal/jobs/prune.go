@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/words"
@@ -41,7 +42,7 @@ machine's clock, as it does with --dry-run.`,
 					return err
 				}
 			}
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				if aged && !s.dryRun && !s.narrow() {
 					return a.pruneOld(cmd, db, &s, time.Duration(olderThan))
 				}
@@ -72,7 +73,7 @@ func (s *selection) narrow() bool {
 }
 
 // pruneOld deletes the jobs of a queue and state, or of all, that ended long ago. It needs no list.
-func (a *app) pruneOld(cmd *cobra.Command, db dibs.Database, s *selection, olderThan time.Duration) error {
+func (a *app) pruneOld(cmd *cobra.Command, db admin.Database, s *selection, olderThan time.Duration) error {
 	ctx := cmd.Context()
 	if err := cmdline.CheckQueue(ctx, db, s.queue); err != nil {
 		return err

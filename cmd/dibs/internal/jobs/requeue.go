@@ -1,10 +1,11 @@
 package jobs
 
 import (
+	"context"
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/spf13/cobra"
 )
@@ -41,9 +42,11 @@ With --table, rows are requeued that are dead by the side table alone (--state d
 						var done []int64
 						var err error
 						switch db := db.(type) {
-						case dibs.Admin: // what was done again since it was listed stays as it is
+						case admin.Database: // what was done again since it was listed stays as it is
 							done, err = db.Requeue(cmd.Context(), ids, until)
-						case *adopt.Store:
+						case interface {
+							Requeue(ctx context.Context, ids []int64) ([]int64, error)
+						}: // an adopted table
 							done, err = db.Requeue(cmd.Context(), ids)
 						}
 						return changedTo("", done), err

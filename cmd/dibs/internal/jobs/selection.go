@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/spf13/cobra"
 )
@@ -127,7 +128,7 @@ func (s *selection) eachListed(ctx context.Context, db cmdline.JobTable, add fun
 		states = []dibs.State{dibs.Completed, dibs.Dead, dibs.Cancelled}
 	}
 	for _, state := range states {
-		by := dibs.Filter{Queue: s.queue, Kind: s.kind, Group: s.group, State: state, Worker: s.worker, Error: s.error, FinishedBefore: s.before, Limit: 1000}
+		by := admin.Filter{Queue: s.queue, Kind: s.kind, Group: s.group, State: state, Worker: s.worker, Error: s.error, FinishedBefore: s.before, Limit: 1000}
 		for more := true; more; more = by.After != "" {
 			page, err := db.List(ctx, by)
 			if err != nil {

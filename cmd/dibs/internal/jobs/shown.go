@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
@@ -20,6 +21,6 @@ func HoldsOf(run *cmdline.App, w *holdups.Look, j *dibs.RawJob) []holdups.Hold {
 }
 
 // StatsJSON are a queue's statistics as 'dibs stats' writes them.
-func StatsJSON(run *cmdline.App, s dibs.QueueStats, w *holdups.Look) any {
+func StatsJSON(run *cmdline.App, s admin.QueueStats, w *holdups.Look) any {
 	return (&app{run}).statsJSON(s, w)
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/holdups"
@@ -61,14 +61,14 @@ claimed: that is tried, and rolled back.`,
 	}
 }
 
-func pickStats(ctx context.Context, db cmdline.JobTable, names []string) ([]dibs.QueueStats, error) {
+func pickStats(ctx context.Context, db cmdline.JobTable, names []string) ([]admin.QueueStats, error) {
 	stats, err := db.Stats(ctx)
 	if err != nil || len(names) == 0 {
 		return stats, err
 	}
-	picked := make([]dibs.QueueStats, 0, len(names))
+	picked := make([]admin.QueueStats, 0, len(names))
 	for _, name := range names {
-		i := slices.IndexFunc(stats, func(s dibs.QueueStats) bool { return s.Queue == name })
+		i := slices.IndexFunc(stats, func(s admin.QueueStats) bool { return s.Queue == name })
 		if i < 0 {
 			known := make([]string, len(stats))
 			for i := range stats {
@@ -81,9 +81,9 @@ func pickStats(ctx context.Context, db cmdline.JobTable, names []string) ([]dibs
 	return picked, nil
 }
 
-func (a *app) writeStats(stats []dibs.QueueStats, w *holdups.Look) error {
+func (a *app) writeStats(stats []admin.QueueStats, w *holdups.Look) error {
 	if a.JSON {
-		return term.WriteEach(&a.Terminal, stats, func(s dibs.QueueStats) any { return a.statsJSON(s, w) })
+		return term.WriteEach(&a.Terminal, stats, func(s admin.QueueStats) any { return a.statsJSON(s, w) })
 	}
 	if len(stats) == 0 {
 		fmt.Fprintln(a.Stdout, "no queues yet; 'dibs enqueue' makes them")
@@ -102,7 +102,7 @@ func (a *app) writeStats(stats []dibs.QueueStats, w *holdups.Look) error {
 	return nil
 }
 
-func (a *app) statsRow(s dibs.QueueStats) []any {
+func (a *app) statsRow(s admin.QueueStats) []any {
 	name := a.Cell(s.Queue, 20)
 	if s.Paused {
 		name += a.Paint(term.Yellow, " (paused)")

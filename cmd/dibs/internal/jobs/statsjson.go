@@ -1,7 +1,7 @@
 package jobs
 
 import (
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/holdups"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
@@ -28,7 +28,7 @@ type tableStatsJSON struct {
 	Throughput *float64      `json:"throughput,omitempty"`
 }
 
-func (a *app) statsJSON(s dibs.QueueStats, w *holdups.Look) any {
+func (a *app) statsJSON(s admin.QueueStats, w *holdups.Look) any {
 	if a.Adopted == nil {
 		return HeldStatsJSON{wire.StatsOf(s), w.Of(s)}
 	}

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
 
 // whyOf reads why jobs do not start, for the queues of those jobs that wait though their start has come.
-func whyOf(ctx context.Context, db cmdline.JobTable, jobs ...*dibs.RawJob) (w holdups.Look, stats []dibs.QueueStats, err error) {
+func whyOf(ctx context.Context, db cmdline.JobTable, jobs ...*dibs.RawJob) (w holdups.Look, stats []admin.QueueStats, err error) {
 	_, own := db.(holdups.Reader)
 	waits := func(j *dibs.RawJob) bool {
 		return j.State == dibs.Blocked || j.State == dibs.Waiting && !j.RunAt.After(time.Now())
@@ -44,7 +45,7 @@ func (a *app) holdsOf(w *holdups.Look, j *dibs.RawJob) []holdups.Hold {
 }
 
 // writeWhy prints the reasons of some queues below a list.
-func (a *app) writeWhy(w *holdups.Look, stats []dibs.QueueStats) {
+func (a *app) writeWhy(w *holdups.Look, stats []admin.QueueStats) {
 	const most = 10
 	holds := w.InQueues(stats)
 	if len(holds) > 0 {

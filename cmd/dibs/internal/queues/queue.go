@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/holdups"
@@ -48,7 +49,7 @@ one that is no longer needed.`,
 				if c.requested() {
 					return cmdline.Usagef(cmd, "which queue is to be changed? name it")
 				}
-				return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 					return a.showQueues(cmd.Context(), db)
 				})
 			}
@@ -56,7 +57,7 @@ one that is no longer needed.`,
 			if c.create {
 				with = a.WithDatabase
 			}
-			return with(cmd.Context(), func(db dibs.Database) error {
+			return with(cmd.Context(), func(db admin.Database) error {
 				return a.queue(cmd, db, args[0], &c)
 			})
 		},
@@ -69,7 +70,7 @@ one that is no longer needed.`,
 	return cmd
 }
 
-func (a *app) showQueues(ctx context.Context, db dibs.Database) error {
+func (a *app) showQueues(ctx context.Context, db admin.Database) error {
 	queues, err := db.Queues(ctx)
 	if err != nil {
 		return err
@@ -101,7 +102,7 @@ func (a *app) showQueues(ctx context.Context, db dibs.Database) error {
 }
 
 // queue changes a queue if the flags ask for it, and shows it.
-func (a *app) queue(cmd *cobra.Command, db dibs.Database, name string, c *change) error {
+func (a *app) queue(cmd *cobra.Command, db admin.Database, name string, c *change) error {
 	ctx := cmd.Context()
 	q, err := find(ctx, db, name, c)
 	if err != nil {
@@ -129,7 +130,7 @@ func (a *app) queue(cmd *cobra.Command, db dibs.Database, name string, c *change
 }
 
 // find returns the queue, or with --create a new one with default settings.
-func find(ctx context.Context, db dibs.Database, name string, c *change) (dibs.Queue, error) {
+func find(ctx context.Context, db admin.Database, name string, c *change) (dibs.Queue, error) {
 	queues, err := db.Queues(ctx, name)
 	if err != nil {
 		return dibs.Queue{}, err

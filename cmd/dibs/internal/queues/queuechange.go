@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
@@ -95,7 +96,7 @@ func (c *change) read(cmd *cobra.Command) error {
 func (c *change) requested() bool { return c.create || len(c.given) > 0 || len(c.groups) > 0 }
 
 // apply changes the queue q and returns its new settings.
-func (c *change) apply(ctx context.Context, db dibs.Database, q dibs.Queue) (dibs.Queue, error) {
+func (c *change) apply(ctx context.Context, db admin.Database, q dibs.Queue) (dibs.Queue, error) {
 	err := c.checkGroups(ctx, db, q.Name)
 	if err != nil {
 		return q, err
@@ -139,7 +140,7 @@ func (c *change) set(q *dibs.Queue, wanted func(*settingFlag) bool) error {
 }
 
 // checkGroups checks the changes of all groups before any of them is made.
-func (c *change) checkGroups(ctx context.Context, db dibs.Database, queue string) error {
+func (c *change) checkGroups(ctx context.Context, db admin.Database, queue string) error {
 	if len(c.groups) == 0 {
 		return nil
 	}
@@ -181,7 +182,7 @@ func newResumeCmd(a *app) *cobra.Command {
 func (a *app) setPaused(paused bool, done string) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		return a.WithExistingDatabase(ctx, func(db dibs.Database) error {
+		return a.WithExistingDatabase(ctx, func(db admin.Database) error {
 			for _, name := range names {
 				if _, err := find(ctx, db, name, &change{}); err != nil {
 					return err

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ that is enqueued later, or just now, makes its queue anew, with default settings
   dibs queue rm imports-2024 imports-2025 --ended`,
 		Args: cmdline.Asking("queue", "emails", 0),
 		RunE: func(cmd *cobra.Command, names []string) error {
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				return a.removeQueues(cmd, db, names, ended)
 			})
 		},
@@ -35,7 +36,7 @@ that is enqueued later, or just now, makes its queue anew, with default settings
 	return cmd
 }
 
-func (a *app) removeQueues(cmd *cobra.Command, db dibs.Database, names []string, ended bool) error {
+func (a *app) removeQueues(cmd *cobra.Command, db admin.Database, names []string, ended bool) error {
 	ctx := cmd.Context()
 	for _, name := range names {
 		if _, err := find(ctx, db, name, &change{}); err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/holdups"
@@ -70,7 +71,7 @@ if it comes twice. An interval is counted from --start, or from now.`,
 			if s.Spec == "" {
 				return cmdline.Usagef(cmd, "when? give --every or --cron")
 			}
-			return a.WithDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithDatabase(cmd.Context(), func(db admin.Database) error {
 				old, err := db.Schedules(cmd.Context(), s.Name)
 				if err != nil {
 					return err
@@ -92,7 +93,7 @@ if it comes twice. An interval is counted from --start, or from now.`,
 }
 
 // showChanged shows a schedule that was made or changed, and warns if it will make no job.
-func (a *app) showChanged(ctx context.Context, db dibs.Database, s dibs.Schedule) error {
+func (a *app) showChanged(ctx context.Context, db admin.Database, s dibs.Schedule) error {
 	if s.Next.IsZero() && !s.Paused {
 		fmt.Fprintf(a.Stderr, "dibs: schedule %s has no more ticks: its end is before the next one\n", words.Printable(s.Name))
 	}
@@ -112,7 +113,7 @@ func newScheduleSetCmd(a *app) *cobra.Command {
 			if err := f.apply(cmd, &dibs.Schedule{}); err != nil {
 				return err
 			}
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				s, err := db.ChangeSchedule(cmd.Context(), args[0], func(s *dibs.Schedule) error { return f.apply(cmd, s) })
 				if err != nil {
 					return f.typed(cmd, scheduleError("set", err))
@@ -140,8 +141,8 @@ func scheduleError(verb string, err error) error {
 }
 
 // withSchedule runs f with an existing schedule.
-func (a *app) withSchedule(ctx context.Context, verb, name string, f func(dibs.Database, dibs.Schedule) error) error {
-	return a.WithExistingDatabase(ctx, func(db dibs.Database) error {
+func (a *app) withSchedule(ctx context.Context, verb, name string, f func(admin.Database, dibs.Schedule) error) error {
+	return a.WithExistingDatabase(ctx, func(db admin.Database) error {
 		found, err := db.Schedules(ctx, name)
 		if err != nil && !errors.Is(err, dibs.ErrInvalid) { // no schedule has a name that is refused
 			return err
@@ -159,7 +160,7 @@ func newScheduleLsCmd(a *app) *cobra.Command {
 		Short: "List the schedules",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				list, err := db.Schedules(cmd.Context())
 				if err != nil {
 					return err
@@ -176,7 +177,7 @@ func newScheduleShowCmd(a *app) *cobra.Command {
 		Short: "Show a schedule and its next ticks",
 		Args:  cmdline.Asking("schedule", "report", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withSchedule(cmd.Context(), "show", args[0], func(db dibs.Database, s dibs.Schedule) error {
+			return a.withSchedule(cmd.Context(), "show", args[0], func(db admin.Database, s dibs.Schedule) error {
 				return a.showSchedule(cmd.Context(), db, s)
 			})
 		},
@@ -214,7 +215,7 @@ marked as late (--json: late). A spec alone needs no database.`,
 				return a.listTicks(s, next)
 			}
 			if len(args) > 0 {
-				err := a.withSchedule(cmd.Context(), "next ticks of", args[0], func(db dibs.Database, s dibs.Schedule) error { return list(db, s) })
+				err := a.withSchedule(cmd.Context(), "next ticks of", args[0], func(db admin.Database, s dibs.Schedule) error { return list(db, s) })
 				if errors.Is(err, dibs.ErrUnknownSchedule) && strings.ContainsAny(args[0], " @*") {
 					return &cmdline.HintError{Err: err, Next: "or is that a spec? dibs schedule next --cron " + words.ShellWord(args[0])}
 				}
@@ -254,7 +255,7 @@ func newSchedulePauseCmd(a *app, pause bool) *cobra.Command {
 		Short: "Pause schedules; ticks that pass meanwhile are left out",
 		Args:  cmdline.Asking("schedule", "report", 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				if err := a.knowsAll(cmd.Context(), db, verb, args); err != nil {
 					return err
 				}
@@ -293,7 +294,7 @@ func newScheduleRunCmd(a *app) *cobra.Command {
 		Short: "Enqueue a schedule's job now, besides its ticks",
 		Args:  cmdline.Asking("schedule", "report", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				e, err := db.RunSchedule(cmd.Context(), args[0])
 				if err != nil {
 					return scheduleError("run", err)
@@ -313,7 +314,7 @@ func newScheduleRmCmd(a *app) *cobra.Command {
 		Short: "Delete schedules; their jobs stay",
 		Args:  cmdline.Asking("schedule", "report", 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				if err := a.knowsAll(cmd.Context(), db, "delete", args); err != nil {
 					return err
 				}
@@ -332,7 +333,7 @@ func newScheduleRmCmd(a *app) *cobra.Command {
 }
 
 // knowsAll refuses a list of names of which one is wrong, before anything is changed.
-func (a *app) knowsAll(ctx context.Context, db dibs.Database, verb string, names []string) error {
+func (a *app) knowsAll(ctx context.Context, db admin.Database, verb string, names []string) error {
 	list, err := db.Schedules(ctx)
 	if err != nil {
 		return err
@@ -348,7 +349,7 @@ func (a *app) knowsAll(ctx context.Context, db dibs.Database, verb string, names
 // completeSchedule offers the names of schedules to the shell.
 func (a *app) completeSchedule(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return cmdline.Offer(cmd, func(ctx context.Context) (names []string, err error) {
-		err = a.WithExistingDatabase(ctx, func(db dibs.Database) error {
+		err = a.WithExistingDatabase(ctx, func(db admin.Database) error {
 			list, err := db.Schedules(ctx)
 			for _, s := range list {
 				names = append(names, s.Name)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/holdups"
@@ -174,7 +175,7 @@ func inZone(s dibs.Schedule, t time.Time) time.Time {
 	return t
 }
 
-func (a *app) showSchedule(ctx context.Context, db dibs.Database, s dibs.Schedule) error {
+func (a *app) showSchedule(ctx context.Context, db admin.Database, s dibs.Schedule) error {
 	if a.JSON {
 		return a.WriteJSON(wire.ScheduleOf(s))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/dibs-queue/dibs/internal/holdups"
 	"github.com/dibs-queue/dibs/internal/wire"
@@ -37,7 +38,7 @@ are not listed.`, wire.FormatDuration(dibs.WorkerLostAfter), wire.FormatDuration
   dibs workers --json | jq 'select(.state == "lost") | .name'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.WithExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				list, more, err := readWorkers(cmd.Context(), db)
 				if err != nil {
 					return err
@@ -75,7 +76,7 @@ const (
 
 // readWorkers lists the workers, and then the other names that hold jobs. more is true if
 // there are more running jobs than it has looked at.
-func readWorkers(ctx context.Context, db dibs.Database) (lines []WorkerLine, more bool, err error) {
+func readWorkers(ctx context.Context, db admin.Database) (lines []WorkerLine, more bool, err error) {
 	list, err := db.Workers(ctx)
 	if err != nil {
 		return nil, false, err
@@ -107,9 +108,9 @@ func readWorkers(ctx context.Context, db dibs.Database) (lines []WorkerLine, mor
 }
 
 // runningJobs groups the running jobs by worker and queue.
-func runningJobs(ctx context.Context, db dibs.Database) (byWorker map[string][]heldJobs, more bool, err error) {
+func runningJobs(ctx context.Context, db admin.Database) (byWorker map[string][]heldJobs, more bool, err error) {
 	byWorker = map[string][]heldJobs{}
-	f := dibs.Filter{State: dibs.Running, Limit: heldPage}
+	f := admin.Filter{State: dibs.Running, Limit: heldPage}
 	for range heldMost / heldPage {
 		page, err := db.List(ctx, f)
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/torture"
 	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/lab/history"
@@ -21,7 +21,7 @@ var (
 
 	inDemo = torture.Progress{
 		Jobs: 5000, Elapsed: 8400 * time.Millisecond,
-		Queues: []dibs.QueueStats{{Waiting: 1204, Blocked: 431, Running: 39, Completed: 3294, Dead: 32}},
+		Queues: []admin.QueueStats{{Waiting: 1204, Blocked: 431, Running: 39, Completed: 3294, Dead: 32}},
 		Workers: []torture.WorkerProgress{
 			{Name: "worker-1", Completed: 900, Running: 8},
 			{Name: "worker-2", Completed: 890, Running: 7},
@@ -32,7 +32,7 @@ var (
 	}
 	inTorture = torture.Progress{
 		Stage: "draining", Interrupted: true, Elapsed: 75 * time.Second,
-		Queues: []dibs.QueueStats{{Waiting: 700, Running: 30, Completed: 81234}, {Blocked: 431, Running: 9, Dead: 32, Cancelled: 5}},
+		Queues: []admin.QueueStats{{Waiting: 700, Running: 30, Completed: 81234}, {Blocked: 431, Running: 9, Dead: 32, Cancelled: 5}},
 		Faults: map[string]int{"kills": 1200, "stops": 40, "server_kills": 3},
 	}
 )

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/holdups"
 )
@@ -24,7 +25,7 @@ type snapshot struct {
 	query topQuery
 	at    time.Time // time of the query, by this machine's clock
 
-	queues                []dibs.QueueStats
+	queues                []admin.QueueStats
 	why                   holdups.Look
 	running, dead         []*dibs.RawJob
 	runningMore, deadMore bool         // there are more such jobs than topJobs
@@ -41,12 +42,12 @@ func readSnapshot(ctx context.Context, db cmdline.JobTable, q topQuery) (snapsho
 	if s.why, err = holdups.Read(ctx, db, s.queues); err != nil {
 		return s, err
 	}
-	page, err := db.List(ctx, dibs.Filter{Queue: q.queue, State: dibs.Running, Limit: topJobs})
+	page, err := db.List(ctx, admin.Filter{Queue: q.queue, State: dibs.Running, Limit: topJobs})
 	if err != nil {
 		return s, err
 	}
 	s.running, s.runningMore = page.Jobs, page.Next != ""
-	page, err = db.List(ctx, dibs.Filter{Queue: q.queue, State: dibs.Dead, Limit: topJobs})
+	page, err = db.List(ctx, admin.Filter{Queue: q.queue, State: dibs.Dead, Limit: topJobs})
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) { // an adopted table without a side table cannot list dead jobs
 		return s, err
 	}

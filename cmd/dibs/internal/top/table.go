@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/jobs"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
@@ -147,7 +148,7 @@ func short(n int64) string {
 	return words.Count(n/1_000_000) + "M"
 }
 
-func later(q dibs.QueueStats) string {
+func later(q admin.QueueStats) string {
 	if q.ScheduledMore {
 		return words.Count(q.Scheduled) + "+"
 	}

@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/jobs"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
@@ -112,7 +113,7 @@ const (
 )
 
 // firstOf leaves a few jobs in a table of jobs, and says how many there are and which command lists them all.
-func (a *app) firstOf(t topTab, table *term.Table, queues []dibs.QueueStats) string {
+func (a *app) firstOf(t topTab, table *term.Table, queues []admin.QueueStats) string {
 	most, state, all := onceRunning, dibs.Running, int64(0)
 	for _, q := range queues {
 		if t == tabDead {

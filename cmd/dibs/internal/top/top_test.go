@@ -15,6 +15,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/needs"
@@ -28,16 +29,16 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.Local)
 type stillDatabase struct {
 	cmdline.JobTable // a method that top does not use would panic
 
-	queues  []dibs.QueueStats
+	queues  []admin.QueueStats
 	jobs    []*dibs.RawJob
 	err     error
 	changed []string
 }
 
-func (s *stillDatabase) Stats(context.Context) ([]dibs.QueueStats, error) { return s.queues, s.err }
+func (s *stillDatabase) Stats(context.Context) ([]admin.QueueStats, error) { return s.queues, s.err }
 
-func (s *stillDatabase) List(_ context.Context, f dibs.Filter) (dibs.Page, error) {
-	var p dibs.Page
+func (s *stillDatabase) List(_ context.Context, f admin.Filter) (admin.Page, error) {
+	var p admin.Page
 	for _, j := range s.jobs {
 		if j.State == f.State && (f.Queue == "" || f.Queue == j.Queue) {
 			p.Jobs = append(p.Jobs, j)
@@ -74,7 +75,7 @@ func (s *stillDatabase) Requeue(_ context.Context, ids []int64, _ time.Time) ([]
 
 func busy() *stillDatabase {
 	minutes := func(n int) time.Time { return noon.Add(-time.Duration(n) * time.Minute) }
-	s := &stillDatabase{queues: []dibs.QueueStats{
+	s := &stillDatabase{queues: []admin.QueueStats{
 		{
 			Queue: "emails", Waiting: 1204, Scheduled: 112, Blocked: 431, Running: 3, Dead: 2, OldestAge: 63 * time.Second,
 			Window: 5 * time.Minute, Claimed: 3700, Succeeded: 3690, AvgWait: 120 * time.Millisecond, AvgRun: 45 * time.Millisecond, Throughput: 12.3,
@@ -367,7 +368,7 @@ func TestTopRuns(t *testing.T) {
 	a.DBFlag = open.URL(c.DB)
 	ended := make(chan error, 1)
 	go func() {
-		err := a.WithExistingDatabase(t.Context(), func(db dibs.Database) error {
+		err := a.WithExistingDatabase(t.Context(), func(db admin.Database) error {
 			return a.top(t.Context(), db, 100*time.Millisecond, tea.WithInput(keys), tea.WithWindowSize(80, 24))
 		})
 		screen.CloseWithError(io.EOF)

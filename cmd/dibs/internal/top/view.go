@@ -9,6 +9,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/jobs"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
@@ -101,7 +102,7 @@ func (v *topView) head() string {
 
 // totals adds up all queues.
 func (v *topView) totals() string {
-	var sum dibs.QueueStats
+	var sum admin.QueueStats
 	for _, q := range v.snap.queues {
 		sum.Waiting += q.Waiting
 		sum.Scheduled += q.Scheduled
@@ -238,7 +239,7 @@ func (v *topView) selectedJob() *dibs.RawJob {
 // restoreSelection finds the selected row again in a new snapshot. If it is gone, the row in
 // its place is selected.
 func (v *topView) restoreSelection() {
-	if i := slices.IndexFunc(v.snap.queues, func(q dibs.QueueStats) bool { return q.Queue == v.selectedQueue }); i >= 0 {
+	if i := slices.IndexFunc(v.snap.queues, func(q admin.QueueStats) bool { return q.Queue == v.selectedQueue }); i >= 0 {
 		v.selectedRow[tabQueues] = i
 	}
 	for t, jobs := range map[topTab][]*dibs.RawJob{tabRunning: v.snap.running, tabDead: v.snap.dead} {

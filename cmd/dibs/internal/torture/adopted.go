@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
@@ -30,13 +31,13 @@ func (a *Adopted) resumes() bool { return a.M.SideTable || a.M.Claim.LockedBy !=
 
 // OnTable lets a run use an adopted table as its database. Methods that a table does not have
 // panic, but the run does not call them.
-func OnTable(t Table) dibs.Database { return onTable{Table: t} }
+func OnTable(t Table) admin.Database { return onTable{Table: t} }
 
 // Table holds the methods of an adopted table that a run calls.
 type Table interface {
 	dibs.Store
 	Queues(ctx context.Context, names ...string) ([]dibs.Queue, error)
-	Stats(ctx context.Context) ([]dibs.QueueStats, error)
+	Stats(ctx context.Context) ([]admin.QueueStats, error)
 	Close() error
 }
 
@@ -45,7 +46,7 @@ type onTable struct {
 	missing
 }
 
-type missing struct{ dibs.Database }
+type missing struct{ admin.Database }
 
 // workAdopted serves the copy until ctx ends, with dibs' worker and with direct calls.
 func (c *client) workAdopted(ctx context.Context) error {
@@ -98,7 +99,7 @@ func (r *run) describeAdopted(ctx context.Context) error {
 }
 
 type onFile struct {
-	dibs.Database
+	admin.Database
 	db *sql.DB
 }
 

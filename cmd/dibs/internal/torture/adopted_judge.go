@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
@@ -74,7 +75,7 @@ func (e *adoptedEvidence) read(ctx context.Context, a *Adopted) error {
 		}
 		e.ends[id]++
 	}
-	page, err := a.Table.List(ctx, dibs.Filter{Limit: 1000})
+	page, err := a.Table.List(ctx, admin.Filter{Limit: 1000})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
@@ -101,7 +102,7 @@ func (d *demo) killOne(ctx context.Context, p *Progress) error {
 		}
 		d.addNote(time.Now(), "%s killed (SIGKILL) at its work; %s takes its place", victim.Name, d.seats[len(d.seats)-1].Name)
 	case len(d.kills) == 0 && time.Since(killed) > settle:
-		running, err := d.DB.List(ctx, dibs.Filter{Queue: demoQueue, State: dibs.Running, Limit: 1000})
+		running, err := d.DB.List(ctx, admin.Filter{Queue: demoQueue, State: dibs.Running, Limit: 1000})
 		if err != nil {
 			return err
 		}

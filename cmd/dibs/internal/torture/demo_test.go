@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
@@ -66,7 +67,7 @@ func TestASabotagedRunBreaksAPromise(t *testing.T) {
 		if len(requeued) > 0 || p.Counts().Completed == 0 {
 			return
 		}
-		page, err := c.DB.List(t.Context(), dibs.Filter{Queue: demoQueue, State: dibs.Completed, Limit: 1})
+		page, err := c.DB.List(t.Context(), admin.Filter{Queue: demoQueue, State: dibs.Completed, Limit: 1})
 		if err != nil {
 			t.Error(err)
 			return

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // changeLimit raises or lowers a limit or a rate.
@@ -52,7 +53,7 @@ func (r *run) pauseOne(ctx context.Context, rng *rand.Rand) error {
 // changeJobs cancels, edits or requeues a few jobs.
 func (r *run) changeJobs(ctx context.Context, rng *rand.Rand) error {
 	states := []dibs.State{dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Completed, dibs.Dead, dibs.Cancelled}
-	f := dibs.Filter{Queue: queues[rng.IntN(len(queues))], State: states[rng.IntN(len(states))], Limit: 20}
+	f := admin.Filter{Queue: queues[rng.IntN(len(queues))], State: states[rng.IntN(len(states))], Limit: 20}
 	page, err := r.DB.List(ctx, f)
 	if err != nil {
 		return err
@@ -71,7 +72,7 @@ func (r *run) changeJobs(ctx context.Context, rng *rand.Rand) error {
 	case f.State.Final():
 		_, err = r.admin.Requeue(ctx, ids, time.Time{})
 	case rng.IntN(2) == 0 && f.State != dibs.Running:
-		e := dibs.Edit{Priority: ptr(rng.IntN(400))}
+		e := admin.Edit{Priority: ptr(rng.IntN(400))}
 		if rng.IntN(2) == 0 {
 			e.RunAt = ptr(time.Now().Add(time.Duration(rng.IntN(1000)) * time.Millisecond))
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/session"
 )
@@ -37,12 +38,12 @@ type Part struct {
 // client is one process of a run.
 type client struct {
 	Part
-	raw   dibs.Database // does not record its calls
-	store dibs.Database // records its calls
+	raw   admin.Database // does not record its calls
+	store admin.Database // records its calls
 	rec   *history.Recorder
 	sql   *sql.DB
 
-	overHTTP dibs.Database // records its calls, and makes some through the server of another process
+	overHTTP admin.Database // records its calls, and makes some through the server of another process
 
 	mu sync.Mutex
 	n  int // how many keys and random sources the process has made
@@ -50,7 +51,7 @@ type client struct {
 
 // Play plays the part on the database at rawURL, until ctx ends. It waits for a database that is
 // unavailable when open opens it: the server may just have been killed.
-func (p Part) Play(ctx context.Context, rawURL string, open func(context.Context) (dibs.Database, error)) error {
+func (p Part) Play(ctx context.Context, rawURL string, open func(context.Context) (admin.Database, error)) error {
 	for {
 		db, err := open(ctx)
 		switch {
@@ -65,7 +66,7 @@ func (p Part) Play(ctx context.Context, rawURL string, open func(context.Context
 	}
 }
 
-func (p Part) run(ctx context.Context, db dibs.Database, rawURL string) error {
+func (p Part) run(ctx context.Context, db admin.Database, rawURL string) error {
 	rec, err := history.OpenIn(p.Dir, p.Client)
 	if err != nil {
 		return err
@@ -93,7 +94,7 @@ func (p Part) run(ctx context.Context, db dibs.Database, rawURL string) error {
 }
 
 // withSQL runs f with database/sql connections to the database.
-func withSQL(db dibs.Database, rawURL string, f func(*sql.DB) error) error {
+func withSQL(db admin.Database, rawURL string, f func(*sql.DB) error) error {
 	if own, ok := db.(interface{ DB() *sql.DB }); ok { // on SQLite, whose connections take turns with the store's
 		return f(own.DB())
 	}

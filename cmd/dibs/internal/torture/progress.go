@@ -5,7 +5,7 @@ import (
 	"maps"
 	"time"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 )
 
 // Progress says how far a run has come.
@@ -15,7 +15,7 @@ type Progress struct {
 	Interrupted bool
 	Elapsed     time.Duration
 	Faults      map[string]int // how many there were so far, by name
-	Queues      []dibs.QueueStats
+	Queues      []admin.QueueStats
 
 	// These are known of a demo only.
 	Jobs    int // how many jobs it has
@@ -24,7 +24,7 @@ type Progress struct {
 }
 
 // Counts adds up the jobs of all queues.
-func (p *Progress) Counts() (sum dibs.QueueStats) {
+func (p *Progress) Counts() (sum admin.QueueStats) {
 	for _, s := range p.Queues {
 		sum.Waiting, sum.Blocked, sum.Running = sum.Waiting+s.Waiting, sum.Blocked+s.Blocked, sum.Running+s.Running
 		sum.Completed, sum.Dead, sum.Cancelled = sum.Completed+s.Completed, sum.Dead+s.Dead, sum.Cancelled+s.Cancelled

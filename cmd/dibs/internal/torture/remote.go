@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -53,7 +54,7 @@ func addressFile(dir string, seat int) string {
 
 // remote makes the calls of a program without dibs over HTTP, and all others itself.
 type remote struct {
-	dibs.Database
+	admin.Database
 	file string // with the server's address
 	http *http.Client
 }
@@ -127,7 +128,7 @@ func unanswered(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", dibs.ErrUnavailable, err)
 }
 
-// Enqueue implements dibs.Database.
+// Enqueue implements admin.Database.
 func (s *remote) Enqueue(ctx context.Context, jobs []dibs.NewJob) (out []dibs.Enqueued, err error) {
 	list := make([]wire.NewJob, len(jobs))
 	for i, j := range jobs {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
@@ -18,10 +19,10 @@ import (
 // Config says what a run consists of.
 type Config struct {
 	About
-	DB      dibs.Database // empty except for its schema
-	URL     string        // the database's URL
-	Effects string        // the name of the table for effects, which Run makes; a demo has none
-	Dir     string        // the folder for the records
+	DB      admin.Database // empty except for its schema
+	URL     string         // the database's URL
+	Effects string         // the name of the table for effects, which Run makes; a demo has none
+	Dir     string         // the folder for the records
 	// Processes makes the worker and producer processes.
 	Processes Processes
 	// Server is killed during the run; nil: the server belongs to others.
@@ -98,8 +99,8 @@ type run struct {
 
 	rec        *history.Recorder // records the faults
 	operator   *history.Recorder
-	admin      dibs.Database // records the operator's calls
-	steadyJobs int           // how many jobs the steady queue has been given
+	admin      admin.Database // records the operator's calls
+	steadyJobs int            // how many jobs the steady queue has been given
 
 	mu     sync.Mutex
 	counts map[string]int

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
@@ -29,7 +30,7 @@ type order struct {
 
 func TestMain(m *testing.M) {
 	lab.Obey(func(ctx context.Context, o order) error {
-		return o.Part.Play(ctx, o.URL, func(ctx context.Context) (dibs.Database, error) {
+		return o.Part.Play(ctx, o.URL, func(ctx context.Context) (admin.Database, error) {
 			return open.Database(ctx, open.URL(o.URL), open.Options{})
 		})
 	})
@@ -153,9 +154,9 @@ func runTorture(t *testing.T, url string, server Server) *Result {
 // endedOverHTTP is the name under which jobs are counted that programs without dibs completed.
 const endedOverHTTP = "completed over HTTP"
 
-func completedOverHTTP(t *testing.T, db dibs.Database) (n int) {
+func completedOverHTTP(t *testing.T, db admin.Database) (n int) {
 	t.Helper()
-	page, err := db.List(t.Context(), dibs.Filter{State: dibs.Completed, Limit: 1000})
+	page, err := db.List(t.Context(), admin.Filter{State: dibs.Completed, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

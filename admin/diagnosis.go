@@ -1,11 +1,9 @@
-// Package diagnosis reports what in a database keeps jobs from running well, in the same form
-// for every database.
-package diagnosis
+package admin
 
 import "time"
 
-// Report is what a store's Diagnose has found.
-type Report struct {
+// Diagnosis is what a store's Diagnose has found.
+type Diagnosis struct {
 	Now     time.Time // the time on the database's clock
 	Facts   []Fact
 	Looked  []string  // what was looked at, such as "locks"

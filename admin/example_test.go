@@ -1,13 +1,33 @@
-package dibs_test
+package admin_test
 
 import (
 	"context"
 	"fmt"
 	"log"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
+	"github.com/dibs-queue/dibs/sqlite"
 )
+
+// temporary opens a store in a folder of its own, which end deletes.
+func temporary(ctx context.Context) (store *sqlite.Store, end func()) {
+	dir, err := os.MkdirTemp("", "dibs")
+	if err != nil {
+		log.Fatal(err)
+	}
+	store, err = sqlite.Open(ctx, filepath.Join(dir, "jobs.db"), sqlite.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return store, func() {
+		_ = store.Close() // its folder goes in any case
+		_ = os.RemoveAll(dir)
+	}
+}
 
 // A page has the newest jobs first. Page.Next leads to the next one.
 func ExampleAdmin_List() {
@@ -18,7 +38,7 @@ func ExampleAdmin_List() {
 		log.Fatal(err)
 	}
 
-	filter := dibs.Filter{State: dibs.Waiting, Limit: 2}
+	filter := admin.Filter{State: dibs.Waiting, Limit: 2}
 	for {
 		page, err := store.List(ctx, filter)
 		if err != nil {
@@ -36,25 +56,6 @@ func ExampleAdmin_List() {
 	// 3 c
 	// 2 b
 	// 1 a
-}
-
-// A job that waits is cancelled at once; the holder of a running one is asked to stop.
-func ExampleAdmin_Cancel() {
-	ctx := context.Background()
-	store, end := temporary(ctx)
-	defer end()
-	if _, err := store.Enqueue(ctx, []dibs.NewJob{{Kind: "a"}, {Kind: "a"}}); err != nil {
-		log.Fatal(err)
-	}
-	claim(ctx, store, 1)
-
-	ended, asked, err := store.Cancel(ctx, []int64{1, 2})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("ended", ended, "asked to stop", asked)
-	// Output:
-	// ended [2] asked to stop [1]
 }
 
 // A dead job is put back with all its attempts, and keeps its errors.
@@ -86,26 +87,6 @@ func ExampleAdmin_Requeue() {
 	// [1] waiting no such address
 }
 
-// Settings are stored in the database. Every process follows a change at its next call.
-func ExampleAdmin_ChangeQueue() {
-	ctx := context.Background()
-	store, end := temporary(ctx)
-	defer end()
-
-	q, err := store.ChangeQueue(ctx, "emails", dibs.QueueChange{
-		Concurrency:   new(20), // over all workers
-		MaxAttempts:   new(5),
-		Backoff:       &dibs.Backoff{Base: 10 * time.Second, Factor: 3, Max: time.Hour, Jitter: 0.1},
-		KeepCompleted: new(time.Hour),
-	}.Apply)
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(q.Name, q.Concurrency, q.MaxAttempts, q.Backoff.Base, q.KeepCompleted, q.Lease)
-	// Output:
-	// emails 20 5 10s 1h0m0s 10s
-}
-
 func ExampleAdmin_Stats() {
 	ctx := context.Background()
 	store, end := temporary(ctx)
@@ -113,7 +94,9 @@ func ExampleAdmin_Stats() {
 	if _, err := store.Enqueue(ctx, []dibs.NewJob{{Kind: "a"}, {Kind: "a"}, {Kind: "a", Delay: time.Hour}}); err != nil {
 		log.Fatal(err)
 	}
-	claim(ctx, store, 1)
+	if _, err := store.Claim(ctx, dibs.ClaimRequest{Worker: "example", N: 1}); err != nil {
+		log.Fatal(err)
+	}
 
 	stats, err := store.Stats(ctx)
 	if err != nil {

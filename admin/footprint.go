@@ -1,6 +1,4 @@
-// Package footprint reports what one claim locks and which other actions wait for it, in
-// the same form for every database.
-package footprint
+package admin
 
 import "time"
 

@@ -1,4 +1,4 @@
-package dibs
+package admin
 
 import "time"
 
