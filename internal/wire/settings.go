@@ -32,14 +32,14 @@ var QueueSettings = []Setting{
 	{"order", "order", "Order", "of claims, within a priority: fifo or lifo", func(q *dibs.Queue) any { return &q.Order }},
 	{"lease", "lease", "Lease", "how long a claim lasts unless extended", func(q *dibs.Queue) any { return &q.Lease }},
 	{"job_timeout", "job-timeout", "Job timeout", "how long an attempt may run, also one that runs now; then it has failed, which counts; 0s: no limit", func(q *dibs.Queue) any { return &q.JobTimeout }},
-	{"max_attempts", "max-attempts", "Attempts", "attempts after which later jobs are dead", func(q *dibs.Queue) any { return &q.MaxAttempts }},
+	{"max_attempts", "max-attempts", "Attempts", "attempts that a job has; for jobs that come later", func(q *dibs.Queue) any { return &q.MaxAttempts }},
 	{"backoff_base", "backoff", "First delay", "delay before the first retry", func(q *dibs.Queue) any { return &q.Backoff.Base }},
 	{"backoff_factor", "backoff-factor", "Factor of delays", "how much longer each delay is than the one before", func(q *dibs.Queue) any { return &q.Backoff.Factor }},
 	{"backoff_max", "backoff-max", "Longest delay", "the longest delay", func(q *dibs.Queue) any { return &q.Backoff.Max }},
 	{"backoff_jitter", "backoff-jitter", "Spread of delays", "by which part, 0 to 1, delays vary at random", func(q *dibs.Queue) any { return &q.Backoff.Jitter }},
 	{"keep_completed", "keep-completed", "Keep completed jobs", "how long completed jobs stay readable; 0s: not at all", func(q *dibs.Queue) any { return &q.KeepCompleted }},
-	{"keep_dead", "keep-dead", "Keep dead jobs", "the same for dead jobs", func(q *dibs.Queue) any { return &q.KeepDead }},
-	{"keep_cancelled", "keep-cancelled", "Keep cancelled jobs", "the same for cancelled jobs", func(q *dibs.Queue) any { return &q.KeepCancelled }},
+	{"keep_dead", "keep-dead", "Keep dead jobs", "how long dead jobs stay readable; 0s: not at all", func(q *dibs.Queue) any { return &q.KeepDead }},
+	{"keep_cancelled", "keep-cancelled", "Keep cancelled jobs", "how long cancelled jobs stay readable; 0s: not at all", func(q *dibs.Queue) any { return &q.KeepCancelled }},
 	{"payload_limit", "payload-limit", "Longest payload", "bytes that a payload may have", func(q *dibs.Queue) any { return &q.PayloadLimit }},
 }
 
