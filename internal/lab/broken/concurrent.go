@@ -133,7 +133,7 @@ var concurrentVariants = []Variant{
 		Fault: "A change of a queue's settings does not look whether others have changed them since it has read them.",
 		Harm:  "Of two changes at once one is lost: a queue that was paused just then is not.",
 		Patches: []Patch{
-			{"sqlite", "TestSettingsThatAreSetBesideOthersAreKept", []Edit{
+			{"sqlite", "TestAChangeOfAQueueThatIsOvertakenIsMadeAgain", []Edit{
 				{"sql/set_queue.sql", "and version = ?24", "and ?24 is not null"},
 			}},
 		},
