@@ -137,7 +137,7 @@ func Edit(ids []int64, e admin.Edit) error {
 		return invalid("edit", "changes nothing; give a priority or a run_at")
 	}
 	if e.Priority != nil {
-		if err := Priority(*e.Priority); err != nil {
+		if err := priority(*e.Priority); err != nil {
 			return err
 		}
 	}
@@ -191,14 +191,14 @@ func settings(q *dibs.Queue) error {
 		return invalid("payload_limit", "must be 2 to %d bytes, got %d", dibs.MaxPayloadLimit, q.PayloadLimit)
 	}
 	return first(
-		Rate("rate", q.Rate),
-		Rate("group_rate", q.GroupRate),
-		GroupLimit("group_limit", q.GroupLimit, 1),
+		rate("rate", q.Rate),
+		rate("group_rate", q.GroupRate),
+		groupLimit("group_limit", q.GroupLimit, 1),
 		lease(q.Lease, false),
-		Delay("job_timeout", q.JobTimeout),
-		Delay("keep_completed", q.KeepCompleted),
-		Delay("keep_dead", q.KeepDead),
-		Delay("keep_cancelled", q.KeepCancelled),
+		delay("job_timeout", q.JobTimeout),
+		delay("keep_completed", q.KeepCompleted),
+		delay("keep_dead", q.KeepDead),
+		delay("keep_cancelled", q.KeepCancelled),
 	)
 }
 
@@ -212,7 +212,7 @@ func ChangedGroup(g dibs.Group, f func(*dibs.Group) error) (dibs.Group, error) {
 		return g, err
 	}
 	g.Name, g.HeldUntil = name, held
-	return g, first(GroupLimit("limit", g.Limit, 0), Rate("rate", g.Rate))
+	return g, first(groupLimit("limit", g.Limit, 0), rate("rate", g.Rate))
 }
 
 // GroupOf is a group among those that have settings of their own.
@@ -225,8 +225,8 @@ func GroupOf(list []dibs.Group, name string) dibs.Group {
 	return dibs.Group{Name: name}
 }
 
-// GroupLimit checks a group's limit against its lowest allowed value.
-func GroupLimit(field string, n, least int) error {
+// groupLimit checks a group's limit against its lowest allowed value.
+func groupLimit(field string, n, least int) error {
 	if n < least || n > 1_000_000 {
 		return invalid(field, "must be %d to 1000000, got %d", least, n)
 	}
@@ -241,8 +241,8 @@ const (
 	mostBurst  = 10 * 365 * 24 * time.Hour // longest time in which a burst is saved up
 )
 
-// Rate checks a rate in a field.
-func Rate(field string, r dibs.Rate) error {
+// rate checks a rate in a field.
+func rate(field string, r dibs.Rate) error {
 	switch {
 	case r == dibs.Rate{}:
 		return nil

@@ -205,7 +205,7 @@ func outcome(o *dibs.Outcome, seen map[int64]bool) error {
 		if o.Ending != dibs.EndRetry && o.Ending != dibs.EndSnooze {
 			return invalid("delay", "goes with retry or snooze only, not with %s", o.Ending)
 		}
-		if err := Delay("delay", *o.Delay); err != nil {
+		if err := delay("delay", *o.Delay); err != nil {
 			return err
 		}
 	} else if o.Ending == dibs.EndSnooze {

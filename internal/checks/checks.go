@@ -84,7 +84,7 @@ func row(j *dibs.NewJob) (Row, error) {
 		return r, err
 	}
 	if j.Priority != nil {
-		if err := Priority(*j.Priority); err != nil {
+		if err := priority(*j.Priority); err != nil {
 			return r, err
 		}
 		r.Priority = int16(*j.Priority)
@@ -152,7 +152,7 @@ func start(j *dibs.NewJob) error {
 	if j.Delay != 0 && !j.RunAt.IsZero() {
 		return invalid("delay", "give either delay or run_at, not both")
 	}
-	if err := Delay("delay", j.Delay); err != nil {
+	if err := delay("delay", j.Delay); err != nil {
 		return err
 	}
 	return RunAt(j.RunAt)
@@ -166,8 +166,8 @@ func RunAt(t time.Time) error {
 	return nil
 }
 
-// Delay checks a delay of a start, retry or snooze.
-func Delay(field string, d time.Duration) error {
+// delay checks a delay of a start, retry or snooze.
+func delay(field string, d time.Duration) error {
 	if d < 0 {
 		return invalid(field, "must not be negative, got %v", d)
 	}
@@ -177,8 +177,8 @@ func Delay(field string, d time.Duration) error {
 	return nil
 }
 
-// Priority checks a job's priority.
-func Priority(p int) error {
+// priority checks a job's priority.
+func priority(p int) error {
 	if p < 0 || p > dibs.MaxPriority {
 		return invalid("priority", "must be 0 to %d, got %d", dibs.MaxPriority, p)
 	}

@@ -45,7 +45,7 @@ func unique(j *dibs.NewJob, r *Row) error {
 
 // delayLimit checks how far a job may delay the job that holds its key.
 func delayLimit(r *Row) error {
-	if err := Delay("delay_limit", r.DelayLimit); err != nil {
+	if err := delay("delay_limit", r.DelayLimit); err != nil {
 		return err
 	}
 	switch starts := r.Delay != 0 || !r.RunAt.IsZero(); {
@@ -73,7 +73,7 @@ func period(j *dibs.NewJob) (Period, error) {
 	case j.UniqueFor != 0 && j.UniqueWindow != "":
 		return Period{}, invalid("unique_window", "give either unique_for or unique_window, not both")
 	case j.UniqueFor != 0:
-		if err := Delay("unique_for", j.UniqueFor); err != nil {
+		if err := delay("unique_for", j.UniqueFor); err != nil {
 			return Period{}, err
 		}
 		if j.UniqueFor < time.Millisecond {

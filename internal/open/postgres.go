@@ -32,14 +32,14 @@ var postgresServers = database{
 	},
 	find: findPostgres,
 	open: func(ctx context.Context, url string, o Options) (admin.Database, error) {
-		db, err := postgres.Open(ctx, WithDefaults(url, o), postgres.Options{Schema: o.Schema})
+		db, err := postgres.Open(ctx, withDefaults(url, o), postgres.Options{Schema: o.Schema})
 		if err != nil {
 			return nil, err
 		}
 		return db, nil
 	},
 	sql: func(ctx context.Context, url string, o Options) (*sql.DB, error) {
-		db, maxConns, err := session.DB(ctx, WithDefaults(url, o))
+		db, maxConns, err := session.DB(ctx, withDefaults(url, o))
 		if err != nil && db != nil {
 			err = errors.Join(err, db.Close())
 		}
@@ -89,9 +89,9 @@ func findPostgres(u URL, o Options) (string, error) {
 	return server.String(), nil
 }
 
-// WithDefaults adds the options Program and Conns to a PostgreSQL URL that does not set
+// withDefaults adds the options Program and Conns to a PostgreSQL URL that does not set
 // them itself.
-func WithDefaults(rawURL string, o Options) string {
+func withDefaults(rawURL string, o Options) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return rawURL

@@ -18,8 +18,8 @@ const (
 	// its machine stood still, and not because it read much.
 	longestAfterWake = time.Second
 	longestUnasked   = 5 * time.Second
-	// Worth is the shortest claim that is followed by a pause. A pause for a shorter one would end before the next poll.
-	Worth = 5 * time.Millisecond
+	// worth is the shortest claim that is followed by a pause. A pause for a shorter one would end before the next poll.
+	worth = 5 * time.Millisecond
 	// maxScans bounds the memory for queues and sets of kinds.
 	maxScans = 1000
 )
@@ -48,7 +48,7 @@ func (c *Claims) Note(queue string, kinds []string, began time.Time, took time.D
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := key(queue, kinds)
-	if found || took < Worth {
+	if found || took < worth {
 		delete(c.last, k)
 		return
 	}

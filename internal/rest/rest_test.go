@@ -29,7 +29,7 @@ func TestFruitlessClaimsAreSpacedOut(t *testing.T) {
 		"other kinds":                {took: took, asked: []string{"a"}},
 		"all kinds":                  {took: took, asked: []string{}},
 		"jobs were found":            {took: took, found: true},
-		"it read for a short time":   {took: Worth - 1},
+		"it read for a short time":   {took: worth - 1},
 	} {
 		var claims Claims
 		claims.Note("q", kinds, began, c.took, c.found)

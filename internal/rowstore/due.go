@@ -16,7 +16,7 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, erro
 		if err := tx.sweepIfDue(); err != nil {
 			return nil, err
 		}
-		due, err := tx.DueQueues(queues, tx.now(), list)
+		due, err := tx.dueQueues(queues, tx.now(), list)
 		if err == nil {
 			tx.idle++
 		}
@@ -24,8 +24,8 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, erro
 	})
 }
 
-// DueQueues lists those of the queues from which a claim of these kinds may find jobs.
-func (s *Session) DueQueues(queues []string, now int64, kinds any) ([]string, error) {
+// dueQueues lists those of the queues from which a claim of these kinds may find jobs.
+func (s *Session) dueQueues(queues []string, now int64, kinds any) ([]string, error) {
 	list, err := jsonNames(queues)
 	if err != nil {
 		return nil, err

@@ -206,8 +206,8 @@ func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) 
 // Tick enqueues the jobs of the ticks that have come.
 func (s *Store) Tick(ctx context.Context) error { return s.write(ctx, "tick", (*Session).tick) }
 
-// NextTick is when the next tick of any schedule comes, if one will.
-func (s *Session) NextTick() (next time.Time, found bool, err error) {
+// nextTick is when the next tick of any schedule comes, if one will.
+func (s *Session) nextTick() (next time.Time, found bool, err error) {
 	found, err = s.one("next_tick", nil, reads.Time(&next))
 	return next, found, err
 }

@@ -108,11 +108,11 @@ func (b *bell) loop(ctx context.Context) {
 // schedules, which may have changed. It ignores errors, since claims report them.
 func (b *bell) wakeDue(session *Session) bool {
 	now := session.dialect.Now()
-	ready, err := session.DueQueues(b.Queues(), now.UnixMicro(), nil)
+	ready, err := session.dueQueues(b.Queues(), now.UnixMicro(), nil)
 	if err == nil {
 		b.Wake(ready...)
 	}
-	switch next, found, err := session.NextTick(); {
+	switch next, found, err := session.nextTick(); {
 	case err != nil: // the next look sets the timer
 	case found:
 		b.timer.Set(max(next.Sub(now), 0))

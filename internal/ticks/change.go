@@ -21,10 +21,10 @@ const maxJitter = 24 * time.Hour
 // time.Duration can hold.
 const firstYear, lastYear = 1970, 2200
 
-// Check returns a schedule with its defaults filled in, as stores keep it, or says which
+// check returns a schedule with its defaults filled in, as stores keep it, or says which
 // field is wrong. old is the schedule that it replaces, or nil; limit gives a queue's payload
 // limit in bytes, which goes for payloads that are new.
-func Check(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedule, error) {
+func check(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedule, error) {
 	s, err := checkAllBut(s, old, limit)
 	if err == nil {
 		_, err = Parse(&s, time.Time{})
@@ -32,7 +32,7 @@ func Check(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, e
 	return s, err
 }
 
-// checkAllBut is Check without the spec and its zone, which a newer program may have written.
+// checkAllBut is check without the spec and its zone, which a newer program may have written.
 func checkAllBut(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedule, error) {
 	if err := checks.Name("schedule.name", s.Name); err != nil {
 		return s, err
@@ -88,7 +88,7 @@ func samePayload(old *dibs.Schedule, row *checks.Row) bool {
 	if old == nil || old.Queue != row.Queue {
 		return false
 	}
-	raw, _ := old.Payload.(json.RawMessage) // Check has made it one
+	raw, _ := old.Payload.(json.RawMessage) // check has made it one
 	return bytes.Equal(raw, row.Payload)
 }
 
@@ -101,9 +101,9 @@ func ofSchedule(err error, prefix string) error {
 	return err
 }
 
-// Place fills in the fields of a checked schedule that are the store's; old is the schedule
+// place fills in the fields of a checked schedule that are the store's; old is the schedule
 // that it replaces, or nil.
-func Place(s, old *dibs.Schedule, now time.Time) error {
+func place(s, old *dibs.Schedule, now time.Time) error {
 	s.Since, s.Next, s.LastTick, s.LastJob = now, time.Time{}, time.Time{}, 0
 	same := false
 	if old != nil {
@@ -161,7 +161,7 @@ func Agree(owner string, list, old []dibs.Schedule, now time.Time, limit func(st
 	}
 	for i := range list {
 		b := before[list[i].Name]
-		s, err := Check(list[i], b, limit)
+		s, err := check(list[i], b, limit)
 		switch {
 		case err != nil:
 		case listed[s.Name]:
@@ -178,7 +178,7 @@ func Agree(owner string, list, old []dibs.Schedule, now time.Time, limit func(st
 		if s.Owner = owner; b != nil {
 			s.Paused = b.Paused
 		}
-		if err := Place(&s, b, now); err != nil {
+		if err := place(&s, b, now); err != nil {
 			return nil, nil, err
 		}
 		put = append(put, s)
@@ -224,7 +224,7 @@ const (
 // Job is the job of a schedule's tick, ready to be stored. A tick that is zero stands for a
 // run by hand, which has none.
 func Job(s *dibs.Schedule, tick time.Time) checks.Row {
-	payload, _ := s.Payload.(json.RawMessage) // Check has made it one
+	payload, _ := s.Payload.(json.RawMessage) // check has made it one
 	r := checks.Row{
 		Queue: s.Queue, Kind: s.Kind, Payload: payload, Metadata: metadata(s, tick),
 		Priority: int16(*s.Priority), MaxAttempts: s.MaxAttempts, Group: s.Group, RunAt: tick,
@@ -327,7 +327,7 @@ func Encode(s *dibs.Schedule) (settings, payload string, metadata *string) {
 		m := string(s.Metadata)
 		metadata = &m
 	}
-	raw, _ := s.Payload.(json.RawMessage) // Check has made it one
+	raw, _ := s.Payload.(json.RawMessage) // check has made it one
 	return string(text), string(raw), metadata
 }
 

@@ -70,11 +70,11 @@ func TestWhatFitsIntoATransaction(t *testing.T) {
 		{Budget{Jobs: 1, Bytes: 1}, 1, due[1]}, // the first always does
 	} {
 		b := test.b
-		fit, rest := b.Take(&s, due)
+		fit, rest := b.take(&s, due)
 		if len(fit) != test.fit || !rest.Equal(test.rest) {
 			t.Errorf("%+v: %d fit, the rest begins at %v", test.b, len(fit), rest)
 		}
-		if fit, rest := b.Take(&s, due[:1]); len(fit) != 0 || !rest.Equal(due[0]) {
+		if fit, rest := b.take(&s, due[:1]); len(fit) != 0 || !rest.Equal(due[0]) {
 			t.Errorf("%+v: after that %d fit", test.b, len(fit))
 		}
 	}

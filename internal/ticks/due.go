@@ -11,9 +11,9 @@ import (
 // lateFor is how late a tick may be without being missed.
 const lateFor = 10 * time.Second
 
-// Due lists the ticks of a schedule that get a job at the time now; first is the next tick
+// dueTicks lists the ticks of a schedule that get a job at the time now; first is the next tick
 // that it had. following is its next tick then, or zero.
-func Due(spec *Spec, s *dibs.Schedule, first, now time.Time) (due []time.Time, following time.Time) {
+func dueTicks(spec *Spec, s *dibs.Schedule, first, now time.Time) (due []time.Time, following time.Time) {
 	following = spec.Next(now)
 	late := now.Add(-lateFor)
 	most := int(lateFor/dibs.MinEvery) + 1
@@ -64,10 +64,10 @@ type Budget struct {
 	used        bool
 }
 
-// Take returns those of the due ticks that fit; the others are due at the next look. rest is
+// take returns those of the due ticks that fit; the others are due at the next look. rest is
 // the first of them, or zero.
-func (b *Budget) Take(s *dibs.Schedule, due []time.Time) (fit []time.Time, rest time.Time) {
-	payload, _ := s.Payload.(json.RawMessage) // Check has made it one
+func (b *Budget) take(s *dibs.Schedule, due []time.Time) (fit []time.Time, rest time.Time) {
+	payload, _ := s.Payload.(json.RawMessage) // check has made it one
 	for i, t := range due {
 		if b.used && (b.Jobs < 1 || b.Bytes < len(payload)) {
 			return due[:i], t
@@ -84,11 +84,11 @@ func (b *Budget) Ticks(s *dibs.Schedule, now time.Time, busy bool) (due []time.T
 	if err != nil {
 		return nil, next, false, fmt.Errorf("schedule %q: %w", s.Name, err)
 	}
-	due, next = Due(spec, s, s.Next, now)
+	due, next = dueTicks(spec, s, s.Next, now)
 	if s.SkipOverlap && busy {
 		due = nil
 	}
-	due, rest := b.Take(s, due)
+	due, rest := b.take(s, due)
 	if !rest.IsZero() {
 		next = rest
 	}

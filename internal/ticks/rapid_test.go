@@ -141,7 +141,7 @@ func TestAWeekOfTicks(t *testing.T) {
 			}
 			late := now.Sub(next) > lateFor
 			before := len(jobs)
-			due, following := Due(spec, &s, next, now)
+			due, following := dueTicks(spec, &s, next, now)
 			jobs = append(jobs, due...)
 			var all []time.Time
 			for at := next; !at.After(now); at = spec.Next(at) {

@@ -19,9 +19,9 @@ func Replace(s dibs.Schedule, old *dibs.Schedule, now time.Time, all func() ([]d
 	} else if err := room(list); err != nil {
 		return s, err
 	}
-	s, err := Check(s, old, limit)
+	s, err := check(s, old, limit)
 	if err == nil {
-		err = Place(&s, old, now)
+		err = place(&s, old, now)
 	}
 	return s, err
 }

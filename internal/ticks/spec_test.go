@@ -133,7 +133,7 @@ func due(t *testing.T, spec string, s dibs.Schedule, first, now time.Time) []tim
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, next := Due(p, &s, first, now)
+	list, next := dueTicks(p, &s, first, now)
 	if want := p.Next(now); !next.Equal(want) {
 		t.Errorf("the next tick is %v, want %v", next, want)
 	}

@@ -103,7 +103,7 @@ func module(t *testing.T) string {
 func build(t *testing.T, root, store string) string {
 	t.Helper()
 	dir := t.TempDir()
-	overlay, err := OverlayOfAll(root, dir)
+	overlay, err := overlayOfAll(root, dir)
 	if err != nil {
 		t.Fatal(err)
 	}

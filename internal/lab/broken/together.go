@@ -26,11 +26,11 @@ func (v Variant) env(folder string) []string {
 // stores are the packages that variants patch.
 var stores = []string{"postgres", "sqlite", "."}
 
-// OverlayOfAll writes into dir a file for -overlay, and returns its name. A program that is built with it has the
+// overlayOfAll writes into dir a file for -overlay, and returns its name. A program that is built with it has the
 // faults of all variants: the environment says which (Variant.env). The program has each function that a patch
 // changes twice, as it was and patched: the first calls the second if the environment asks for the fault. All
 // paths must be absolute.
-func OverlayOfAll(root, dir string) (string, error) {
+func overlayOfAll(root, dir string) (string, error) {
 	all := map[string]string{}
 	for _, store := range stores {
 		files, err := together(root, store)

@@ -23,7 +23,7 @@ func TestTortureFindsBrokenVariants(t *testing.T) {
 	}
 	root := module(t)
 	programs := t.TempDir()
-	overlay, err := OverlayOfAll(root, programs)
+	overlay, err := overlayOfAll(root, programs)
 	if err != nil {
 		t.Fatal(err)
 	}

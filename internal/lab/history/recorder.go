@@ -26,9 +26,9 @@ type Recorder struct {
 	err    error // the first error of writing a line
 }
 
-// Open creates a client's file. Clients have unique names in a history, so the file must
+// newRecorder creates a client's file. Clients have unique names in a history, so the file must
 // not exist.
-func Open(path, client string) (*Recorder, error) {
+func newRecorder(path, client string) (*Recorder, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)
@@ -43,7 +43,7 @@ func Open(path, client string) (*Recorder, error) {
 
 // OpenIn creates the client's file in dir, under the client's name.
 func OpenIn(dir, client string) (*Recorder, error) {
-	return Open(filepath.Join(dir, client+Suffix), client)
+	return newRecorder(filepath.Join(dir, client+Suffix), client)
 }
 
 // Begin numbers the call, notes the time and writes its arguments. If that fails, the

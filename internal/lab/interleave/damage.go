@@ -30,7 +30,7 @@ func FindDamage(t *testing.T, o Options, open func(tb testing.TB, rewrite func(n
 			if !rewritten {
 				t.Fatalf("%s.sql no longer contains %q", d.Statement, d.Text)
 			}
-			c, err := Named(d.Scenario).Run(t.Context(), o, bench)
+			c, err := named(d.Scenario).Run(t.Context(), o, bench)
 			if err == nil || !strings.Contains(err.Error(), d.Finding) {
 				t.Fatalf("not found in %v: %v", c, err)
 			}

@@ -36,7 +36,7 @@ const envSchedule = "DIBS_SCHEDULE"
 
 // Run runs all scenarios, each on a bench of its own.
 func Run(t *testing.T, o Options, open func(testing.TB) Bench) {
-	for _, s := range Scenarios {
+	for _, s := range scenarios {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			c, err := s.Run(t.Context(), o, open(t))
@@ -79,10 +79,10 @@ func (s *Scenario) Run(ctx context.Context, o Options, bench Bench) (fmt.Stringe
 	return c, failure(s, ran, err)
 }
 
-// Named finds a scenario, and panics if there is none of that name.
-func Named(name string) *Scenario {
-	i := slices.IndexFunc(Scenarios, func(s Scenario) bool { return s.Name == name })
-	return &Scenarios[i]
+// named finds a scenario, and panics if there is none of that name.
+func named(name string) *Scenario {
+	i := slices.IndexFunc(scenarios, func(s Scenario) bool { return s.Name == name })
+	return &scenarios[i]
 }
 
 func choices(digits string) (list []int) {

@@ -6,9 +6,9 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Scenarios are the programs: two or three workers, a sweeper, an operator and time,
+// scenarios are the programs: two or three workers, a sweeper, an operator and time,
 // around three jobs. The actors make few calls, so that all orders can be run.
-var Scenarios = append(append(plain, grouped...), transactions...)
+var scenarios = append(append(plain, grouped...), transactions...)
 
 var plain = []Scenario{
 	{"claims beside an enqueue", func(s *Setup) {

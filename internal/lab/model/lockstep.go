@@ -63,7 +63,7 @@ type Run struct {
 func Start(t TB, newDatabase Maker) *Run {
 	t.Helper()
 	r := &Run{t: t, db: newDatabase(t), ctx: context.Background()}
-	r.m = New(r.db.Lazy)
+	r.m = newModel(r.db.Lazy)
 	r.m.AtOnce = r.db.AtOnce
 	t.Cleanup(func() {
 		if r.txStart != nil {

@@ -55,8 +55,8 @@ type queue struct {
 
 type group struct{ queue, key string }
 
-// New makes an empty database.
-func New(lazy bool) *Model {
+// newModel makes an empty database.
+func newModel(lazy bool) *Model {
 	return &Model{
 		Lazy: lazy, now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
 		jobs: map[int64]*job{}, queues: map[string]*queue{}, pending: map[group]bool{}, periods: map[group]period{},

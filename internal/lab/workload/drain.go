@@ -24,12 +24,12 @@ func (b *Bench) Drain(size int, keep bool) Workload {
 	return b.drained(name, size, keep, b.Handlers)
 }
 
-// DefaultHandlers is the number of handlers that a worker of dibs runs at once by default.
-const DefaultHandlers = 10
+// defaultHandlers is the number of handlers that a worker of dibs runs at once by default.
+const defaultHandlers = 10
 
 // FewHandlers is W3 with a worker as most queues have one.
 func (b *Bench) FewHandlers() Workload {
-	return b.drained(fmt.Sprintf("drain %s with %d handlers", b.bulk(LetterBytes), DefaultHandlers), LetterBytes, true, DefaultHandlers)
+	return b.drained(fmt.Sprintf("drain %s with %d handlers", b.bulk(LetterBytes), defaultHandlers), LetterBytes, true, defaultHandlers)
 }
 
 func (b *Bench) drained(name string, size int, keep bool, handlers int) Workload {

@@ -26,12 +26,12 @@ import (
 // some tests need processes that they can kill.
 const AsCommand = "DIBS_TEST_AS_COMMAND"
 
-// Root makes the commands that tests of a package run; Main sets it.
-var Root func(*cmdline.App) *cobra.Command
+// newRoot makes the commands that tests of a package run; Main sets it.
+var newRoot func(*cmdline.App) *cobra.Command
 
 // Main is the TestMain of a package whose tests run these commands.
 func Main(m *testing.M, root func(*cmdline.App) *cobra.Command) {
-	Root = root
+	newRoot = root
 	if os.Getenv(AsCommand) != "" {
 		cmdline.Main(root)
 	}
@@ -51,7 +51,7 @@ func Main(m *testing.M, root func(*cmdline.App) *cobra.Command) {
 // Run runs the command and returns its exit code.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := cmdline.NewApp(stdin, stdout, stderr)
-	return a.Run(ctx, Root(a), args)
+	return a.Run(ctx, newRoot(a), args)
 }
 
 // Patience is the time limit for steps that should take no time.

@@ -8,23 +8,23 @@ import (
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
-// RateFlag is the value of a flag: a rate without its burst, such as 100/min or 5/90s.
-type RateFlag dibs.Rate
+// rateFlag is the value of a flag: a rate without its burst, such as 100/min or 5/90s.
+type rateFlag dibs.Rate
 
-func (f *RateFlag) Set(s string) error {
+func (f *rateFlag) Set(s string) error {
 	r, err := wire.ParseRate(s)
-	*f = RateFlag(r)
+	*f = rateFlag(r)
 	return err
 }
 
-func (f *RateFlag) String() string {
+func (f *rateFlag) String() string {
 	if f.N == 0 {
 		return ""
 	}
 	return RateText(dibs.Rate(*f))
 }
 
-func (f *RateFlag) Type() string { return "rate" }
+func (f *rateFlag) Type() string { return "rate" }
 
 // RateText is a rate as --rate reads it, with its burst.
 func RateText(r dibs.Rate) string {

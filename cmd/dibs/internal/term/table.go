@@ -60,8 +60,8 @@ type Cell struct {
 	Style Style
 }
 
-// Row makes a row of values as they are printed.
-func Row(values ...any) []Cell {
+// row makes a row of values as they are printed.
+func row(values ...any) []Cell {
 	cells := make([]Cell, len(values))
 	for i, v := range values {
 		if cell, ok := v.(Cell); ok {
@@ -83,7 +83,7 @@ func (t *Terminal) TableOf(headings ...string) *Table {
 }
 
 // AppendRow adds a row of values as they are printed.
-func (w *Table) AppendRow(values []any) { w.Rows = append(w.Rows, Row(values...)) }
+func (w *Table) AppendRow(values []any) { w.Rows = append(w.Rows, row(values...)) }
 
 // DropEmptyColumns leaves out columns without values.
 func (w *Table) DropEmptyColumns() {

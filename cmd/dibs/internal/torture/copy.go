@@ -58,7 +58,7 @@ func CopyTable(ctx context.Context, u open.URL, o open.Options, m mapping.Mappin
 	if err != nil {
 		return c, fmt.Errorf("copy the table %s: %w", m.Table, err)
 	}
-	c.M, c.Mapping = ForTorture(m, table), filepath.Join(dir, "mapping.yaml")
+	c.M, c.Mapping = forTorture(m, table), filepath.Join(dir, "mapping.yaml")
 	text, err := yaml.Marshal(c.M)
 	if err == nil {
 		err = os.WriteFile(c.Mapping, text, 0o600)
@@ -177,7 +177,7 @@ func (c *Copy) fill(ctx context.Context, db dibs.SQLTx, from, to, columns string
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, Templates(c.M, from, to, c.Columns))
+	_, err = db.ExecContext(ctx, templates(c.M, from, to, c.Columns))
 	return err
 }
 

@@ -16,9 +16,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/lab/history"
 )
 
-// EvidenceFile holds the evidence of a run besides the processes' records: a line about the
+// evidenceFile holds the evidence of a run besides the processes' records: a line about the
 // run, and a line for each job that is in the database at the end.
-const EvidenceFile = "evidence.jsonl"
+const evidenceFile = "evidence.jsonl"
 
 // evidenceLine is the first line of the file.
 type evidenceLine struct {
@@ -35,7 +35,7 @@ type evidenceLine struct {
 
 // writeEvidence writes the evidence that is not in the records.
 func writeEvidence(dir string, about About, e *history.Evidence) (err error) {
-	file, err := os.Create(filepath.Join(dir, EvidenceFile))
+	file, err := os.Create(filepath.Join(dir, evidenceFile))
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func Judge(dir string) (*Result, error) {
 
 // readEvidence reads the file that writeEvidence wrote.
 func readEvidence(dir string) (about About, e history.Evidence, err error) {
-	file, err := os.Open(filepath.Join(dir, EvidenceFile))
+	file, err := os.Open(filepath.Join(dir, evidenceFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return about, e, fmt.Errorf("%s holds %w", dir, ErrNoEvidence)
 	} else if err != nil {
@@ -109,7 +109,7 @@ func readEvidence(dir string) (about About, e history.Evidence, err error) {
 		e.Final = append(e.Final, job)
 	}
 	if err != nil {
-		return about, e, fmt.Errorf("%s holds %w: %s: %w", dir, ErrNoEvidence, EvidenceFile, err)
+		return about, e, fmt.Errorf("%s holds %w: %s: %w", dir, ErrNoEvidence, evidenceFile, err)
 	}
 	// Missing records would look like broken promises.
 	present, err := recordSizes(dir)

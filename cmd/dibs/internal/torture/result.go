@@ -86,8 +86,8 @@ func (r *Result) Offence() *history.Violation {
 	return first
 }
 
-// Untried lists the promises for which there was nothing to check.
-func (r *Result) Untried() (numbers []int) {
+// untried lists the promises for which there was nothing to check.
+func (r *Result) untried() (numbers []int) {
 	for _, v := range r.Verdicts {
 		if v.Checked == 0 && len(v.Broken) == 0 && (r.Demo == nil || mustNotHappen[v.Number] != "") {
 			numbers = append(numbers, v.Number)
@@ -98,7 +98,7 @@ func (r *Result) Untried() (numbers []int) {
 
 // Summary returns the verdict in one line.
 func (r *Result) Summary() string {
-	untried := r.Untried()
+	untried := r.untried()
 	switch {
 	case !r.Kept():
 		return "a promise was broken"

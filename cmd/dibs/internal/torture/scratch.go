@@ -179,16 +179,16 @@ func (a *Adopted) keepCopies(ctx context.Context) error {
 		"delete from "+a.tableSQL(), "delete from "+a.Ends)
 }
 
-// Templates returns the SQL that fills a copy with available rows of a table. The only
+// templates returns the SQL that fills a copy with available rows of a table. The only
 // functions that it calls are those in the mapping's conditions.
-func Templates(m mapping.Mapping, from, to string, columns []string) string {
+func templates(m mapping.Mapping, from, to string, columns []string) string {
 	ready := (&Adopted{M: m}).readyCondition()
 	return qualify.Text("insert into " + to + " (" + quotedAll(columns, "") + ") select " + quotedAll(columns, "t.") + " from " + from + " t where " + ready + " limit " + strconv.Itoa(maxTemplates))
 }
 
-// ForTorture returns the mapping of a copy. Its leases are short, so that stopped and killed
+// forTorture returns the mapping of a copy. Its leases are short, so that stopped and killed
 // processes often lose their leases.
-func ForTorture(m mapping.Mapping, table string) mapping.Mapping {
+func forTorture(m mapping.Mapping, table string) mapping.Mapping {
 	m.Table, m.Lease = table, lease
 	m.Backoff = tortureBackoff
 	return m
