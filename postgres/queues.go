@@ -206,13 +206,7 @@ var waitBriefly = step{sql: qualify.Text("select set_config('lock_timeout', '5s'
 // writeQueue stores the new settings q, made from the settings old; done is false if the database no longer has old.
 func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (done bool, err error) {
 	each, versions := bucket.Of(q.GroupRate), []int64{}
-	set := column(s.step(
-		"set_queue", q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), q.Lease.Microseconds(), q.MaxAttempts,
-		q.Backoff.Base.Microseconds(), q.Backoff.Factor, q.Backoff.Max.Microseconds(), q.Backoff.Jitter,
-		q.KeepCompleted.Microseconds(), q.KeepDead.Microseconds(), q.KeepCancelled.Microseconds(), q.PayloadLimit,
-		q.Rate.N, q.Rate.Per.Microseconds(), q.Rate.Burst, q.JobTimeout.Microseconds(), old.version,
-		q.GroupRate.N, q.GroupRate.Per.Microseconds(), q.GroupRate.Burst, each.Step, each.Slack,
-	), &versions)
+	set := column(s.step("set_queue", reads.Stored(q, old.version, each.Step, each.Slack)...), &versions)
 	steps := append(s.groupLock(q.Name), set)
 	if q.GroupRate != old.GroupRate {
 		steps = append(steps, s.step("set_group_rates", q.Name))

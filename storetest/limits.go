@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -256,7 +257,7 @@ func badLeases(t *test) {
 
 func badSettings(t *test) {
 	backoff := func(b dibs.Backoff) dibs.QueueChange { return dibs.QueueChange{Backoff: &b} }
-	for field, changes := range map[string][]dibs.QueueChange{
+	bad := map[string][]dibs.QueueChange{
 		"concurrency":    {{Concurrency: new(-1)}, {Concurrency: new(1_000_001)}},
 		"group_limit":    {{GroupLimit: new(0)}, {GroupLimit: new(-1)}, {GroupLimit: new(1_000_001)}},
 		"order":          {{Order: new(dibs.Order("random"))}, {Order: new(dibs.Order(""))}},
@@ -271,11 +272,22 @@ func badSettings(t *test) {
 		"keep_dead":      {{KeepDead: new(time.Duration(-1))}},
 		"keep_cancelled": {{KeepCancelled: new(time.Duration(-1))}},
 		"payload_limit":  {{PayloadLimit: new(1)}, {PayloadLimit: new(dibs.MaxPayloadLimit + 1)}},
-		"queue":          {},
-	} {
+		"rate.n":         {{Rate: &dibs.Rate{N: -1}}},
+		"group_rate.n":   {{GroupRate: &dibs.Rate{N: -1}}},
+	}
+	tried := map[string]bool{}
+	for field, changes := range bad {
 		for _, c := range changes {
 			_, err := t.db.ChangeQueue(t.ctx, "q", c.Apply)
 			invalid(t, err, field)
+			for setting, value := range reflect.ValueOf(c).Fields() {
+				tried[setting.Name] = tried[setting.Name] || !value.IsNil()
+			}
+		}
+	}
+	for setting := range reflect.TypeFor[dibs.QueueChange]().Fields() {
+		if setting.Type != reflect.TypeFor[*bool]() && !tried[setting.Name] {
+			t.Errorf("no value of the setting %s is refused here: add one that is", setting.Name)
 		}
 	}
 	_, err := t.db.ChangeQueue(t.ctx, "", dibs.QueueChange{}.Apply)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -36,13 +37,18 @@ func queueChange(t *test) {
 		Name: "q", Paused: true, Concurrency: 3, GroupLimit: 2, Strict: true, Order: dibs.LIFO, Lease: time.Minute, MaxAttempts: 7,
 		Backoff:       dibs.Backoff{Base: time.Minute, Factor: 1.5, Max: time.Hour, Jitter: 0.125},
 		KeepCompleted: 0, KeepDead: dibs.MaxDelay, KeepCancelled: 1500 * time.Millisecond, PayloadLimit: dibs.MaxPayloadLimit,
-		JobTimeout: 90 * time.Minute,
+		JobTimeout: 90 * time.Minute, Rate: dibs.Rate{N: 9, Per: time.Minute, Burst: 4}, GroupRate: dibs.Rate{N: 8, Per: time.Hour, Burst: 3},
+	}
+	for field, value := range reflect.ValueOf(want).Fields() {
+		if field.Name != "Name" && value.Equal(reflect.ValueOf(dibs.DefaultSettings("q")).FieldByName(field.Name)) {
+			t.Errorf("the setting %s is to have another value than its default here, which shows whether it is stored", field.Name)
+		}
 	}
 	got := t.set("q", dibs.QueueChange{
 		Paused: &want.Paused, Concurrency: &want.Concurrency, GroupLimit: &want.GroupLimit, Strict: &want.Strict,
 		Order: &want.Order, Lease: &want.Lease, MaxAttempts: &want.MaxAttempts, Backoff: &want.Backoff,
 		KeepCompleted: &want.KeepCompleted, KeepDead: &want.KeepDead, KeepCancelled: &want.KeepCancelled, PayloadLimit: &want.PayloadLimit,
-		JobTimeout: &want.JobTimeout,
+		JobTimeout: &want.JobTimeout, Rate: &want.Rate, GroupRate: &want.GroupRate,
 	})
 	equal(t, "all changed", got, want)
 	equal(t, "nothing changed", t.set("q", dibs.QueueChange{}), want)

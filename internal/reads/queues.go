@@ -3,6 +3,7 @@ package reads
 import (
 	"cmp"
 	"context"
+	"reflect"
 	"slices"
 	"time"
 
@@ -11,14 +12,45 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
+// settings are the places of a queue's settings, in the order of the columns of queues.sql and of the parameters that
+// store them.
+func settings(q *dibs.Queue) []any {
+	return []any{
+		&q.Name, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, &q.Order, &q.Lease, &q.MaxAttempts,
+		&q.Backoff.Base, &q.Backoff.Factor, &q.Backoff.Max, &q.Backoff.Jitter,
+		&q.KeepCompleted, &q.KeepDead, &q.KeepCancelled, &q.PayloadLimit,
+		&q.Rate.N, &q.Rate.Per, &q.Rate.Burst, &q.JobTimeout, &q.GroupRate.N, &q.GroupRate.Per, &q.GroupRate.Burst,
+	}
+}
+
 // Queue is where the values of a row of queues.sql go: the settings of a queue, and more.
 func Queue(q *dibs.Queue, more ...any) []any {
-	return append([]any{
-		&q.Name, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, Text(&q.Order), Duration(&q.Lease), &q.MaxAttempts,
-		Duration(&q.Backoff.Base), &q.Backoff.Factor, Duration(&q.Backoff.Max), &q.Backoff.Jitter,
-		Duration(&q.KeepCompleted), Duration(&q.KeepDead), Duration(&q.KeepCancelled), &q.PayloadLimit,
-		&q.Rate.N, Duration(&q.Rate.Per), &q.Rate.Burst, Duration(&q.JobTimeout), &q.GroupRate.N, Duration(&q.GroupRate.Per), &q.GroupRate.Burst,
-	}, more...)
+	list := settings(q)
+	for i, to := range list {
+		switch to := to.(type) {
+		case *time.Duration:
+			list[i] = Duration(to)
+		case *dibs.Order:
+			list[i] = Text(to)
+		}
+	}
+	return append(list, more...)
+}
+
+// Stored are the parameters of a statement that stores a queue's settings: first those given here, then the settings.
+func Stored(q dibs.Queue, first ...any) []any {
+	list := settings(&q)
+	for i, from := range list {
+		switch from := from.(type) {
+		case *time.Duration:
+			list[i] = from.Microseconds()
+		case *dibs.Order:
+			list[i] = string(*from)
+		default:
+			list[i] = reflect.ValueOf(from).Elem().Interface()
+		}
+	}
+	return append(first, list...)
 }
 
 // Queues lists queues by name with their settings: all, or those of the names that there are.

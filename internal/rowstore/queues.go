@@ -28,7 +28,7 @@ func (s *Session) ensureQueue(name string) (*queue, error) {
 	if err != nil || q != nil {
 		return q, err
 	}
-	s.later("add_queue", append(stored(dibs.DefaultSettings(name)), s.now())...)
+	s.later("add_queue", reads.Stored(dibs.DefaultSettings(name), s.now())...)
 	delete(s.queues, name)
 	if q, err = s.queue(name); err == nil && q == nil { // another transaction has made the queue, and deleted it again
 		err = errAgain
@@ -36,24 +36,14 @@ func (s *Session) ensureQueue(name string) (*queue, error) {
 	return q, err
 }
 
-// stored lists a queue's settings as parameters of add_queue.sql and set_queue.sql.
-func stored(q dibs.Queue) []any {
-	return []any{
-		q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
-		micro(q.Backoff.Base), q.Backoff.Factor, micro(q.Backoff.Max), q.Backoff.Jitter,
-		micro(q.KeepCompleted), micro(q.KeepDead), micro(q.KeepCancelled), q.PayloadLimit,
-		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, micro(q.JobTimeout), q.GroupRate.N, micro(q.GroupRate.Per), q.GroupRate.Burst,
-	}
-}
-
 // putQueue stores settings in place of those that the transaction has read. It fails with settings.ErrStale if the
 // database has others by now.
 func (s *Session) putQueue(q dibs.Queue) error {
-	statement, last := "add_queue", s.now()
+	statement, first := "add_queue", s.now()
 	if old := s.queues[q.Name]; old != nil {
-		statement, last = "set_queue", old.version
+		statement, first = "set_queue", old.version
 	}
-	n, err := s.exec(statement, append(stored(q), last)...)
+	n, err := s.exec(statement, reads.Stored(q, first)...)
 	delete(s.queues, q.Name)
 	return settings.OrStale(n == 1, err)
 }

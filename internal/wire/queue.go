@@ -63,6 +63,8 @@ func copyFields(from, to reflect.Value) {
 			continue
 		}
 		switch value := from.FieldByName(field.Name); {
+		case !value.IsValid():
+			panic(from.Type().String() + " has no field " + field.Name + ", which " + to.Type().String() + " has")
 		case value.CanConvert(field.Type):
 			to.Field(i).Set(value.Convert(field.Type))
 		default: // a struct with durations

@@ -38,6 +38,23 @@ func TestJSONHasEveryFieldOfTheLibrary(t *testing.T) {
 	}
 }
 
+// The page and 'dibs queue' show and change what is in QueueSettings, so the table needs an entry for each field.
+func TestEverySettingIsInTheTable(t *testing.T) {
+	t.Parallel()
+	var q dibs.Queue
+	fill(reflect.ValueOf(&q).Elem())
+	for field := range reflect.TypeFor[dibs.Queue]().Fields() {
+		changed := q
+		if field.Name == "Name" || field.Name == "Paused" {
+			continue
+		}
+		reflect.ValueOf(&changed).Elem().FieldByIndex(field.Index).SetZero()
+		if !slices.ContainsFunc(QueueSettings, func(s Setting) bool { return s.Text(changed) != s.Text(q) }) {
+			t.Errorf("QueueSettings has no entry for the field %s", field.Name)
+		}
+	}
+}
+
 // The conversions must copy every field.
 func TestJSONConversionsCopyEveryField(t *testing.T) {
 	t.Parallel()

@@ -1,12 +1,11 @@
 -- Purpose: make a queue, unless it exists.
--- Parameters: ?1 name, ?2 paused, ?3 concurrency, ?4 group_limit, ?5 strict,
---   ?6 claim_order, ?7 lease, ?8 max_attempts, ?9 backoff base, ?10 factor, ?11 max,
---   ?12 jitter, ?13 keep completed, ?14 dead, ?15 cancelled, ?16 payload limit, ?17 rate n, ?18 per, ?19 burst,
---   ?20 job timeout, ?21 n, ?22 per and ?23 burst of the groups' rate, ?24 now;
+-- Parameters: ?1 now; from ?2 on the settings, in the order of queues.sql,
 --   durations in microseconds.
 -- Columns out: none.
 -- Concurrency: the settings of a queue that others have made meanwhile stay as they are.
 insert into dibs_queue (
+  created_at,
+  group_rates,
   name,
   paused,
   concurrency,
@@ -26,12 +25,10 @@ insert into dibs_queue (
   rate_n,
   rate_per,
   rate_burst,
-  created_at,
   job_timeout,
   group_rate_n,
   group_rate_per,
-  group_rate_burst,
-  group_rates
+  group_rate_burst
 )
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?24, ?20, ?21, ?22, ?23, ?21 > 0)
+values (?1, ?22 > 0, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)
 on conflict (name) do nothing

@@ -134,7 +134,7 @@ var concurrentVariants = []Variant{
 		Harm:  "Of two changes at once one is lost: a queue that was paused just then is not.",
 		Patches: []Patch{
 			{"sqlite", "TestAChangeOfAQueueThatIsOvertakenIsMadeAgain", []Edit{
-				{"sql/set_queue.sql", "and version = ?24", "and ?24 is not null"},
+				{"sql/set_queue.sql", "and version = ?1", "and ?1 is not null"},
 			}},
 		},
 		Untortured: onlyTests,
