@@ -136,7 +136,10 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	if !s.sweeper.due(&s.sweeper.prunedAt, every) {
 		return err
 	}
-	return cmp.Or(err, s.mergeTally(ctx, p.newestTally), s.retain(ctx, out), s.mendNext(ctx)) // Or evaluates all of its arguments, so each step is made
+	merged := s.mergeTally(ctx, p.newestTally)
+	retained := s.retain(ctx, out)
+	mended := s.mendNext(ctx)
+	return cmp.Or(err, merged, retained, mended)
 }
 
 // pending describes the work for a sweep.

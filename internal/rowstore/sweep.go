@@ -1,7 +1,6 @@
 package rowstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -82,7 +81,10 @@ func (s *Session) sweep() (w dibs.Swept, err error) {
 	for _, drop := range []string{"drop_windows", "drop_rates"} {
 		s.later(drop, now, maxPrune)
 	}
-	return w, cmp.Or(s.mergeTally(now), s.mendNext(now))
+	if err := s.mergeTally(now); err != nil {
+		return w, err
+	}
+	return w, s.mendNext(now)
 }
 
 // sweepQueues moves jobs that have become due to their groups, and prunes finished jobs.

@@ -56,7 +56,7 @@ var limitVariants = []Variant{
 		Patches: []Patch{
 			{"postgres", "TestALimitLoweredDuringAnAdmissionHolds/of all groups", []Edit{
 				{"queues.go", "append(s.groupLock(q.Name), set)", "[]step{waitBriefly, set}"},
-				{"sweep.go", ", s.mendNext(ctx))", ")"}, // the end of the sweep would take the places back
+				{"sweep.go", "mended := s.mendNext(ctx)", "var mended error"}, // the end of the sweep would take the places back
 			}},
 		},
 		Untortured: "its admissions hardly ever meet a change of limits and jobs that fall due at once",

@@ -105,7 +105,9 @@ func (d *medic) look(ctx context.Context, db admin.Database) error {
 	var q queueLook
 	brief, cancel := context.WithTimeout(ctx, queuesWithin) // somebody may have locked a table
 	defer cancel()
-	if err := cmp.Or(q.read(brief, db, d.maxWait), q.readDied(brief, db, r.Facts)); errors.Is(err, dibs.ErrDenied) || brief.Err() != nil && ctx.Err() == nil {
+	read := q.read(brief, db, d.maxWait)
+	died := q.readDied(brief, db, r.Facts) // read even if the queues could not be
+	if err := cmp.Or(read, died); errors.Is(err, dibs.ErrDenied) || brief.Err() != nil && ctx.Err() == nil {
 		d.skip("the queues", err)
 	} else if err != nil {
 		return err

@@ -63,7 +63,10 @@ func (d *medic) rows(ctx context.Context, t *cmdline.AdoptedTable, now time.Time
 		return err
 	}
 	before := len(d.Findings) // what follows explains why due rows wait
-	if err := cmp.Or(advise("full", advice.Full), advise("refused", advice.Refused), d.lateRows(ctx, t, now)); err != nil {
+	full := advise("full", advice.Full) // an error of one search leaves the findings of the others
+	refused := advise("refused", advice.Refused)
+	late := d.lateRows(ctx, t, now)
+	if err := cmp.Or(full, refused, late); err != nil {
 		return err
 	}
 	if due := s.Waiting - s.Scheduled; due > 0 && s.OldestAge >= d.maxWait && len(d.Findings) == before {
