@@ -66,6 +66,12 @@ func everyField(t *test) {
 		Queue: "q", Kind: "k", Payload: json.RawMessage(`{"a":1}`), Metadata: json.RawMessage(`{"trace":"x","n":[1,2]}`),
 		Priority: new(7), RunAt: at, MaxAttempts: 3, Group: "g", UniqueKey: "u", UniqueUntil: dibs.UntilClaimed,
 	}
+	elsewhere := []string{"Delay", "UniqueFor", "UniqueWindow", "IfHeld", "DelayLimit"} // what the chapters of keys and times try
+	for field, value := range reflect.ValueOf(enqueued).Fields() {
+		if value.IsZero() && !slices.Contains(elsewhere, field.Name) {
+			t.Errorf("NewJob.%s is to have a value here, which shows whether it is stored", field.Name)
+		}
+	}
 	j := t.get(t.enqueue(enqueued)[0])
 	if !jsonEqual(t, j.Metadata, enqueued.Metadata) {
 		t.Fatalf("metadata: got %s, want %s", j.Metadata, enqueued.Metadata)
