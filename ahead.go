@@ -9,7 +9,7 @@ import (
 // moment: otherwise its handlers wait for a round trip to the database after every few jobs.
 const (
 	aheadTime  = 10 * time.Millisecond  // the jobs claimed ahead are to be started within this time
-	aheadLimit = 100 * time.Millisecond // those that have waited longer are given back
+	aheadLimit = 100 * time.Millisecond // jobs claimed ahead that have waited longer are given back
 	maxAhead   = 500
 	aheadBytes = 4 << 20 // the payloads of all of them, about
 	paceWeight = 16      // runTime and payloadSize are averages over about the last so many jobs

@@ -102,9 +102,9 @@ type feed struct {
 // feeds are the queues of a running worker.
 type feeds struct {
 	all      []*feed
-	weighted bool            // they have weights; else their order is strict
-	started  float64         // what all of them with jobs have started by now, by their weights
-	wake     <-chan struct{} // receives when one of them may have jobs
+	weighted bool            // the queues have weights; otherwise their order is strict
+	started  float64         // the lowest feed.started of the queues that had jobs at the last choice
+	wake     <-chan struct{} // receives when one of the queues may have jobs
 }
 
 func (w *Worker) feeds() (f feeds) {

@@ -100,7 +100,7 @@ type copied struct {
 
 	unread []byte // bytes of the buffer that have not been read
 	buffer []byte // one row
-	ended  bool   // the trailer has been made
+	ended  bool   // the trailer, which ends the data, has been made
 }
 
 func newCopied(rows []checks.Row, ids []int64, row func([]byte, *checks.Row, int64) []byte) *copied {

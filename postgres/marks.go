@@ -289,7 +289,7 @@ func (s *Store) moveMarks(ctx context.Context, q queueRow, kinds []string, m *ma
 	defer func() { m.endMove(began, err) }()
 	var now time.Time
 	var running snapshot
-	// The time must be from before the list of transactions, so there are two statements.
+	// The clock must be read before the list of running transactions, so there are two statements.
 	err = s.upkeep.run(ctx,
 		step{sql: "select pg_catalog.clock_timestamp()"}.into(&now),
 		step{sql: currentSnapshot}.into(&running.xmax, &running.xips),

@@ -31,8 +31,8 @@ const (
 	maxClaims = 8
 	// maxDue is how many queues, and how many kinds, one call of Due can name.
 	maxDue = 1000
-	// fewKinds is up to how many sets of kinds in one queue each get a claim when there may be jobs.
-	// With more sets the hub first asks of which kinds the due jobs are.
+	// fewKinds is the most sets of kinds in one queue for which the hub makes a claim each when there may be jobs.
+	// With more sets it first asks of which kinds the due jobs are.
 	fewKinds = 8
 	// maxSearch is how many calls search for jobs of those sets of kinds that none of the queue's first jobs
 	// has.

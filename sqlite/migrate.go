@@ -208,7 +208,7 @@ func setWAL(ctx context.Context, db *sql.DB) error {
 	if err == nil && mode != "wal" {
 		err = fmt.Errorf("%w: the file stays in journal mode %s, dibs needs WAL mode; it must be on a local disk", dibs.ErrUnavailable, mode)
 	}
-	if err == nil { // the driver need not wait: turn.begin does
+	if err == nil { // turn.begin waits for the lock of the file, so the driver must not
 		_, err = conn.ExecContext(ctx, "pragma busy_timeout = 0")
 	}
 	return err

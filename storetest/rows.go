@@ -153,7 +153,7 @@ func rowsRefused(t *test) {
 // borne is a row that no constraint refuses, and what becomes of it.
 type borne struct {
 	columns map[string]string
-	ends    dibs.State // empty: it waits, and may
+	ends    dibs.State // the state in which a worker leaves the job; empty: the job keeps waiting, which is right
 	fault   string     // what its last error says
 }
 

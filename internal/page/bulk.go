@@ -60,7 +60,7 @@ type question struct {
 	Hidden  [][2]string // names and values of hidden fields in the form
 	About   string      // which jobs these are, in words
 
-	// Questions about failures have these in place of About.
+	// The fields below are set in questions about failures, in place of About.
 	Kind, Fingerprint string
 	From, Until       time.Time // when the first and the last of the jobs died; From is known only together with Total
 }

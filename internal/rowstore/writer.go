@@ -28,7 +28,7 @@ type Writer struct {
 	// transactions.
 	together, apart func(*Session) error
 	first           *work
-	taken           []*work // first, and the calls that waited behind it
+	taken           []*work // the calls that run together in the next transaction, the longest waiting first
 	failed          bool    // one of the calls has failed, so all must be run again
 }
 

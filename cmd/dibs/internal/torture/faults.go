@@ -11,7 +11,7 @@ import (
 
 // fault is an action that is repeated for as long as the faults go on.
 type fault struct {
-	every time.Duration // the average pause between two of them
+	every time.Duration // the average pause between two repetitions
 	do    func(ctx context.Context, rng *rand.Rand) error
 }
 
