@@ -11,7 +11,7 @@ const (
 	aheadTime  = 10 * time.Millisecond  // the jobs claimed ahead are to be started within this time
 	aheadLimit = 100 * time.Millisecond // jobs claimed ahead that have waited longer are given back
 	maxAhead   = 500
-	aheadBytes = 4 << 20 // the payloads of all of them, about
+	aheadBytes = 4 << 20 // the most bytes of payloads of all jobs claimed ahead, about
 	paceWeight = 16      // runTime and payloadSize are averages over about the last so many jobs
 )
 

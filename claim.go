@@ -42,7 +42,7 @@ type claims struct {
 	call[found]
 	from       *feed // where it asked for jobs; nil: it asked which queues have any
 	requested  int   // how many jobs it asked for
-	askedAhead int   // how many of these were to be ahead
+	askedAhead int   // how many of the requested jobs were to be ahead
 	worked     bool  // a claim has succeeded
 
 	pollWait time.Duration // how long the worker waits before it looks for jobs unasked

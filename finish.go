@@ -26,7 +26,7 @@ type writes struct {
 
 	unwritten   []*held   // jobs whose outcomes are to be written
 	gatherUntil time.Time // finish waits for more outcomes up to this time
-	now         bool      // others may wait for what unwritten outcomes free
+	now         bool      // write at once: other jobs may wait for places that the unwritten outcomes free
 }
 
 // write adds an outcome to those to be written.

@@ -159,7 +159,7 @@ func (r *run) onFinished(h *held, notWritten error) {
 		a.Waited = h.job.ClaimedAt.Sub(h.job.RunAt)
 	}
 	if a.Outcome.Ending == EndRetry && h.job.After(a.Outcome) == Dead {
-		a.Outcome.Ending = EndDead // the store writes it so
+		a.Outcome.Ending = EndDead // the store makes a job dead whose attempts are used up
 	}
 	if notWritten == nil {
 		r.attempts.endings[a.Outcome.Ending]++

@@ -11,9 +11,9 @@ import (
 type Missed string
 
 const (
-	MissedOnce Missed = "once" // one job for all of them, for the latest. The default
+	MissedOnce Missed = "once" // one job for all missed ticks, for the latest. The default
 	MissedSkip Missed = "skip" // no job
-	MissedAll  Missed = "all"  // a job for each of them, for the latest MissedLimit
+	MissedAll  Missed = "all"  // a job for each of the latest MissedLimit missed ticks
 )
 
 // Limits of a schedule.

@@ -6,7 +6,7 @@ import "time"
 // the queue still keeps. A queue that keeps no completed jobs has none.
 type Times struct {
 	Jobs  int         `json:"jobs"`           // how many they are
-	Since time.Time   `json:"since,omitzero"` // when the first of them ended
+	Since time.Time   `json:"since,omitzero"` // when the first job ended
 	Wait  Percentiles `json:"wait"`           // from the job's RunAt to the start of its last attempt
 	Run   Percentiles `json:"run"`            // from there to its end
 }

@@ -44,7 +44,7 @@ type marks struct {
 	needed          bool          // claims without marks read much
 	passedOverEnded bool          // a transaction passed over has ended
 	moving          bool          // a claim is moving the marks now
-	sightDone       chan struct{} // closed once that claim knows which transactions run
+	sightDone       chan struct{} // closed once the claim that moves the marks knows which transactions run
 	claimedSince    int           // jobs claimed since the marks were moved
 	muchRead        bool          // a claim since then has read much
 	nextMove        time.Time     // the marks are not moved before this time

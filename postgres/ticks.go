@@ -76,7 +76,7 @@ func (e unreadableError) Unwrap() error { return e.error }
 type tickRound struct {
 	conn
 	leave      []string // names of schedules to leave to others
-	unreadable []error  // why schedules were added to leave
+	unreadable []error  // the errors of schedules that could not be read, which leave names too
 	queues     []string // queues that got jobs
 	more       bool     // other schedules may be due
 }

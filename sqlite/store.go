@@ -104,7 +104,7 @@ func opening(path string, err error) error {
 func (s *Store) open(ctx context.Context, path string, o Options, writing *sql.DB) (err error) {
 	dsn := dataSource(path, o)
 	s.readers = openPool(dsn.reader, nil, 0)
-	s.readers.SetMaxOpenConns(5) // the wakeups use one of them
+	s.readers.SetMaxOpenConns(5) // one connection is for the wakeups
 	s.prepared, s.watch = rowstore.NewPrepared(s.readers), watch{store: s, version: -1}
 	s.callerPool = openPool(dsn.user, s.turn, o.BusyTimeout)
 	s.rows.Listen(s.watch.look)

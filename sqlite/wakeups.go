@@ -22,7 +22,7 @@ type watch struct {
 	store    *Store
 	conn     *sql.Conn // nil until somebody listens
 	prepared *rowstore.Prepared
-	session  *rowstore.Session // reads by conn
+	session  *rowstore.Session // reads through conn
 	version  int64             // data_version of the file at the last look
 }
 

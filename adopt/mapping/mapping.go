@@ -85,7 +85,7 @@ type Set map[string]any
 // Group limits how many rows with the same value in a column run at once.
 type Group struct {
 	Column string `yaml:"column,omitempty"` // null: the row is in no group
-	Limit  int    `yaml:"limit,omitempty"`  // how many of these rows may run at once; default: 1
+	Limit  int    `yaml:"limit,omitempty"`  // how many rows of one group may run at once; default: 1
 }
 
 // Payload says what handlers get: the value of a single column, or an object with the names and

@@ -94,7 +94,7 @@ func newBenchProcessCmd(a *app) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(os.Interrupt) // the parent ends it
+			signal.Ignore(os.Interrupt) // the parent process ends this one
 			return workload.Serve(context.WithoutCancel(cmd.Context()), a.Stdin, a.Screen, workload.Dibs)
 		},
 	}

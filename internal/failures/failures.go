@@ -20,10 +20,10 @@ type Group struct {
 	Fingerprint string    `json:"fingerprint"`
 	Part        string    `json:"part,omitempty"` // the longest text that all errors of the group have; for admin.Filter.Error
 	Count       int       `json:"count"`
-	First       time.Time `json:"first"` // when the first and the last of them died
+	First       time.Time `json:"first"` // when the first and the last job of the group died
 	Last        time.Time `json:"last"`
 	Example     string    `json:"example"`          // the error of the last
-	IDs         []int64   `json:"ids"`              // the last of them, up to 10
+	IDs         []int64   `json:"ids"`              // up to 10 jobs of the group that died last
 	Counts      []int     `json:"counts,omitempty"` // how many died in each span of Spans
 	Read        int       `json:"read"`             // how many dead jobs of the queue were read, and how many there are
 	Dead        int64     `json:"dead"`

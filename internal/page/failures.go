@@ -143,7 +143,7 @@ func (p *Page) readFailures(ctx context.Context, stats []admin.QueueStats) (f fa
 // deaths says how the jobs of a queue that died within the last day have died.
 type deaths struct {
 	Count int
-	Text  string // the error of most of them
+	Text  string // the most frequent error of these deaths
 	Most  int    // how many died of this error
 	First time.Time
 	Last  time.Time

@@ -25,7 +25,7 @@ type Session struct {
 	err     error // the first error that now or later has met in this call
 
 	clock       clock
-	calls, idle int               // how many calls in the transaction have succeeded, and how many of these found nothing to do
+	calls, idle int               // how many calls in the transaction have succeeded, and how many of the successful calls found nothing to do
 	queues      map[string]*queue // settings read so far; nil: there is no such queue
 	counts      map[string]tally
 	woken       map[string]bool // queues that may have new work

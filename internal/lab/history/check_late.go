@@ -38,7 +38,7 @@ func (j *judge) overdue() {
 // are in the order in which they began.
 func (j *judge) overlooked(c crowd, waits []wait, couldTake func(*shortClaim) bool) {
 	short := j.lane(c.queue).shortClaims
-	var longest *wait // the wait that ends last of those that exceed the promise
+	var longest *wait // the wait that ends last, among the waits longer than promised
 	for n := 0; n < len(short) && (longest != nil || len(waits) > 0); n++ {
 		s := &j.spans[short[n].call]
 		for ; len(waits) > 0 && waits[0].from+j.grace < s.lo; waits = waits[1:] {

@@ -66,7 +66,7 @@ type Call struct {
 	Queue  string // claim, resume, prune, set_queue, set_group
 	Worker string // claim and resume: the worker's name; fault: the client that it hit, if any
 	Want   int    // claim: how many jobs were asked for
-	Ahead  int    // claim: how many of them ahead, which a store need not give
+	Ahead  int    // claim: how many of the jobs asked for are to be ahead, which a store need not give
 	Kinds  bool   // claim: only jobs of some kinds were asked for
 	Lease  time.Duration
 

@@ -31,7 +31,7 @@ type attempt struct {
 	leaseLo  int64 // the earliest end of its lease, if it was not finished
 	leaseHi  int64 // the latest end of its lease
 	endLo    int64 // the earliest time at which another claim could take the job
-	endHi    int64 // the latest such time
+	endHi    int64 // the latest time at which another claim could first take the job
 }
 
 // The effects that a finish or extend of a job can have.

@@ -18,7 +18,7 @@ type WorkerProgress struct {
 	Running   int
 	Killed    bool
 	Held      int // how many jobs it held when it was killed; 0 until that is known
-	Recovered int // how many of these jobs have run again
+	Recovered int // how many of the jobs that the victim held have run again
 }
 
 // Note is one line about what happened in a demo.

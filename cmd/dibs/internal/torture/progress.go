@@ -18,7 +18,7 @@ type Progress struct {
 	Queues      []admin.QueueStats
 
 	// These are known of a demo only.
-	Jobs    int // how many jobs it has
+	Jobs    int // how many jobs the demo enqueues
 	Workers []WorkerProgress
 	Notes   []Note
 }
