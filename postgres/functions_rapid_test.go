@@ -185,7 +185,7 @@ from (
 	select format('window of %s %s: %s, for %s', w.queue, w.unique_key, i.nth, case when isfinite(w.until) then round(extract(epoch from w.until - now()) / 3600) end) from S.unique_window w left join ids i on i.id = w.job
 	union all
 	select format('tally of %s: %s waiting, %s blocked, %s enqueued', t.queue, sum(t.waiting), coalesce(sum(t.blocked), 0),
-		sum(t.enqueued) + coalesce((select sum(h.enqueued) from S.history h where h.queue = t.queue), 0)) -- a sweep moves them there
+		coalesce(sum(t.enqueued), 0) + coalesce((select sum(h.enqueued) from S.history h where h.queue = t.queue), 0)) -- a sweep moves them there
 	from S.tally t group by t.queue
 	union all
 	select distinct format('woken %s %s', w.queue, g) from S.wake_list w cross join unnest(w.groups) g

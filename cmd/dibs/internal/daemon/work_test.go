@@ -37,7 +37,7 @@ func TestWorkExitCodes(t *testing.T) {
 	onEach(t, func(c *cli) {
 		kinds := []string{"text", "json", "silent", "dead", "retry", "snooze", "signal", "own"}
 		c.Feed(strings.Join(kinds, "\n"), "enqueue", "q", "--lines", "--max-attempts", "2")
-		c.OK("queue", "q", "--backoff", "1ms")
+		c.OK("queue", "q", "--backoff", "1ms", "--lease", "1h") // no lease ends, and none is extended, on a slow machine
 		log := c.End(c.Work("q", "--until-empty", "--snooze", "0s", "-c", "4", "--", "sh", "-c", program))
 		if want := `msg="worker stopped" completed=6 retry=2 dead=1 snooze=1 finished_by_handler=1 queue=q`; !strings.Contains(log, want) {
 			c.T.Errorf("the log does not say %s:\n%s", want, log)
