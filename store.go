@@ -94,8 +94,8 @@ type Tx interface {
 
 	// ChangeGroup is Database.ChangeGroup in the transaction: as for a customer who is stored in it, and
 	// has jobs in a group. A queue that does not exist yet is made at once, also if the
-	// transaction is rolled back. If two open transactions change one group, what the later commit
-	// says holds.
+	// transaction is rolled back. Another call for the same group waits until the transaction ends. f
+	// is called once, and must not use the transaction, which waits for it.
 	//
 	// Until a transaction that sets a Rate ends, jobs of the queue's groups that have no place
 	// yet wait: make the call late, and commit soon. On PostgreSQL the transaction must be READ COMMITTED.

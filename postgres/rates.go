@@ -7,6 +7,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/bucket"
+	"github.com/dibs-queue/dibs/internal/qualify"
 	"github.com/dibs-queue/dibs/internal/settings"
 )
 
@@ -15,7 +16,7 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 	read := func() (dibs.Group, error) { return s.reads().Group(ctx, queue, group) }
 	return settings.ChangeGroup(queue, group, f, read, func(before, after dibs.Group) error {
 		err := s.transact(ctx, "change group", func(tx conn) error {
-			if err := tx.run(ctx, s.groupLock(queue)...); err != nil {
+			if err := tx.run(ctx, append([]step{waitBriefly, s.groupTurn(queue, group)}, s.groupLock(queue)...)...); err != nil {
 				return err
 			}
 			now, err := s.readsOn(func(*Store) conn { return tx }).Group(ctx, queue, group)
@@ -29,6 +30,15 @@ func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*di
 		}
 		return wrap("change group", s.groupChanged(ctx, queue, err))
 	})
+}
+
+var lockGroup = qualify.Text("select pg_advisory_xact_lock($1)")
+
+// groupTurn keeps others from changing the settings of a group until the transaction ends, so that of two open
+// transactions the second reads what the first has set. Without this turn, that would stay where the second sets what
+// was there before.
+func (s *Store) groupTurn(queue, group string) step {
+	return step{sql: lockGroup, args: []any{lockKey(s.o.schema(), "group", queue+" "+group)}}
 }
 
 // groupLock keeps others from admitting jobs or changing groups of a queue until the transaction ends.

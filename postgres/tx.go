@@ -179,6 +179,9 @@ func (t *tx) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.
 	if err := checkIsolation(ctx, fmt.Sprintf("change a group of queue %q", queue), t.conn); err != nil {
 		return wrap(op, err)
 	}
+	if err := t.conn.run(ctx, t.s.groupTurn(queue, group)); err != nil {
+		return wrap(op, err)
+	}
 	before, err := t.s.readsOn(func(*Store) conn { return t.conn }).Group(ctx, queue, group)
 	if err != nil {
 		return err

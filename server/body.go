@@ -61,7 +61,7 @@ func noNulls(path string, object []byte) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		switch value := fields[name]; {
 		case name == "payload" || name == "metadata":
-		case string(value) == "null" && name == "rate":
+		case string(value) == "null" && (name == "rate" || name == "group_rate"):
 			return &dibs.InvalidError{Field: path + name, Reason: `must not be null; {"n": 0} takes the rate away, and what is left out stays`}
 		case string(value) == "null":
 			return &dibs.InvalidError{Field: path + name, Reason: "must not be null; what is left out stays"}

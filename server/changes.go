@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/admin"
+	"github.com/dibs-queue/dibs/internal/words"
 )
 
 // noteTime is how long an answer waits until its change is noted.
@@ -19,7 +20,7 @@ const noteTime = 5 * time.Second
 
 // noted records what a call of the API has changed, unless n is 0.
 func (s *Server) noted(r *http.Request, did string, n int, what string) {
-	if n > 0 {
+	if what = words.Clip(what, 1000); n > 0 {
 		c, _ := r.Context().Value(callerKey{}).(caller)
 		s.note(r, admin.Change{Who: c.name, Did: did, What: what, N: n})
 	}

@@ -170,7 +170,17 @@ func Changed(q dibs.Queue, f func(*dibs.Queue) error) (dibs.Queue, error) {
 	return q, settings(&q)
 }
 
+// settings checks the settings of a queue, and makes of them what databases keep: whole microseconds, and no negative zero.
 func settings(q *dibs.Queue) error {
+	if q.JobTimeout != 0 && q.JobTimeout.Abs() < time.Microsecond {
+		return invalid("job_timeout", "must be 0 (no limit) or at least 1µs, got %v", q.JobTimeout)
+	}
+	for _, d := range []*time.Duration{&q.Lease, &q.JobTimeout, &q.Backoff.Base, &q.Backoff.Max, &q.KeepCompleted, &q.KeepDead, &q.KeepCancelled, &q.Rate.Per, &q.GroupRate.Per} {
+		*d = d.Truncate(time.Microsecond)
+	}
+	if q.Backoff.Jitter == 0 {
+		q.Backoff.Jitter = 0 // -0 is equal to 0
+	}
 	b := q.Backoff
 	switch {
 	case q.Concurrency < 0 || q.Concurrency > 1_000_000:

@@ -116,8 +116,7 @@ func (p *Page) changeGroup(r *request) (to, done string, err error) {
 	} else {
 		var list []dibs.Group
 		if list, err = p.DB.Groups(r.Context(), queue); err == nil {
-			g := checks.GroupOf(list, name)
-			err = fill(&g)
+			_, err = checks.ChangedGroup(checks.GroupOf(list, name), fill)
 		}
 	}
 	switch {

@@ -67,7 +67,8 @@ func (s Setting) Set(q *dibs.Queue, text string) error {
 	var reason string
 	switch v := s.of(q).(type) {
 	case *bool:
-		if *v = text == "yes" || text == "true"; !*v && text != "no" && text != "false" {
+		b, err := strconv.ParseBool(text)
+		if *v = b || text == "yes"; err != nil && text != "yes" && text != "no" {
 			reason = fmt.Sprintf("must be yes or no, got %.40q", text)
 		}
 	case *int:

@@ -76,8 +76,12 @@ func (t shownTable) DeleteEnded(context.Context, []int64, time.Time) ([]int64, e
 	return nil, t.cannot("delete rows with SQL")
 }
 
-func (t shownTable) Requeue(context.Context, []int64, time.Time) ([]int64, error) {
-	return nil, t.cannot("its failures are not grouped")
+// Requeue puts back rows that are dead in the side table.
+func (t shownTable) Requeue(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	if !until.IsZero() {
+		return nil, t.cannot("its failures are not grouped")
+	}
+	return t.Store.Requeue(ctx, ids)
 }
 
 func (t shownTable) Prune(context.Context, string, dibs.State, time.Duration) (int, error) {

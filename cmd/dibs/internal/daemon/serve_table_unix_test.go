@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -51,6 +52,11 @@ func TestServeShowsAnAdoptedTable(t *testing.T) {
 			if status, text := ask(c.T, client, method, s.URL+path, "", body); status != http.StatusNotImplemented || !strings.Contains(text, words) || strings.Contains(text, "unsupported operation") {
 				c.T.Errorf("%s: %d %.1000s", request, status, text)
 			}
+		}
+		_, list := ask(c.T, client, "GET", s.URL+"/v1/jobs?state=dead", "", "")
+		ids := `"ids":[` + regexp.MustCompile(`"id":(\d+)`).FindStringSubmatch(list)[1] + "]"
+		if status, text := ask(c.T, client, "POST", s.URL+"/v1/jobs/requeue", "", "{"+ids+"}"); status != http.StatusOK || !strings.Contains(text, ids) {
+			c.T.Errorf("a dead row is not requeued: %d %.1000s", status, text)
 		}
 	})
 }

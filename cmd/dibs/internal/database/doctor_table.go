@@ -62,7 +62,7 @@ func (d *medic) rows(ctx context.Context, t *cmdline.AdoptedTable, now time.Time
 	if err := advise("stuck", advice.Stuck); err != nil {
 		return err
 	}
-	before := len(d.Findings) // what follows explains why due rows wait
+	before := len(d.Findings)           // what follows explains why due rows wait
 	full := advise("full", advice.Full) // an error of one search leaves the findings of the others
 	refused := advise("refused", advice.Refused)
 	late := d.lateRows(ctx, t, now)
