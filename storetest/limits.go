@@ -262,7 +262,7 @@ func badSettings(t *test) {
 		"group_limit":    {{GroupLimit: new(0)}, {GroupLimit: new(-1)}, {GroupLimit: new(1_000_001)}},
 		"order":          {{Order: new(dibs.Order("random"))}, {Order: new(dibs.Order(""))}},
 		"lease":          {{Lease: new(time.Duration)}, {Lease: new(dibs.MinLease - 1)}, {Lease: new(dibs.MaxLease + 1)}},
-		"job_timeout":    {{JobTimeout: new(time.Duration(-1))}, {JobTimeout: new(dibs.MaxDelay + 1)}},
+		"job_timeout":    {{JobTimeout: new(time.Duration(-1))}, {JobTimeout: new(time.Duration(1))}, {JobTimeout: new(dibs.MaxDelay + 1)}},
 		"max_attempts":   {{MaxAttempts: new(0)}, {MaxAttempts: new(1_000_001)}},
 		"backoff.base":   {backoff(dibs.Backoff{}), backoff(dibs.Backoff{Base: -1, Max: 1, Factor: 2})},
 		"backoff.max":    {backoff(dibs.Backoff{Base: time.Second, Factor: 2}), backoff(dibs.Backoff{Base: time.Second, Factor: 2, Max: dibs.MaxDelay + 1})},

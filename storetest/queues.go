@@ -57,6 +57,8 @@ func queueChange(t *test) {
 	queues, err := t.Another(t).Queues(t.ctx)
 	t.must(err)
 	equal(t, "seen by another store", queues, []dibs.Queue{want})
+	want.Lease = time.Second + time.Microsecond
+	equal(t, "what no database keeps", t.set("q", dibs.QueueChange{Lease: new(want.Lease + 1)}), want)
 }
 
 func queuesByName(t *test) {

@@ -172,17 +172,21 @@ func Changed(q dibs.Queue, f func(*dibs.Queue) error) (dibs.Queue, error) {
 
 // settings checks the settings of a queue, and makes of them what databases keep: whole microseconds, and no negative zero.
 func settings(q *dibs.Queue) error {
-	if q.JobTimeout != 0 && q.JobTimeout.Abs() < time.Microsecond {
-		return invalid("job_timeout", "must be 0 (no limit) or at least 1µs, got %v", q.JobTimeout)
+	if err := allowed(q); err != nil {
+		return err
 	}
 	for _, d := range []*time.Duration{&q.Lease, &q.JobTimeout, &q.Backoff.Base, &q.Backoff.Max, &q.KeepCompleted, &q.KeepDead, &q.KeepCancelled, &q.Rate.Per, &q.GroupRate.Per} {
 		*d = d.Truncate(time.Microsecond)
 	}
-	if q.Backoff.Jitter == 0 {
-		q.Backoff.Jitter = 0 // -0 is equal to 0
-	}
+	q.Backoff.Jitter = math.Abs(q.Backoff.Jitter)
+	return nil
+}
+
+func allowed(q *dibs.Queue) error {
 	b := q.Backoff
 	switch {
+	case q.JobTimeout > 0 && q.JobTimeout < time.Microsecond:
+		return invalid("job_timeout", "must be 0 (no limit) or at least 1µs, got %v", q.JobTimeout)
 	case q.Concurrency < 0 || q.Concurrency > 1_000_000:
 		return invalid("concurrency", "must be 0 (no limit) to 1000000, got %d", q.Concurrency)
 	case q.MaxAttempts < 1 || q.MaxAttempts > 1_000_000:
