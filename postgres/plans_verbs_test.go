@@ -143,7 +143,7 @@ func (e *explaining) change() {
 		_, err := e.store.ChangeQueue(e.Context(), queue, c.Apply)
 		e.must(err)
 	}
-	e.must(e.store.ChangeGroup(e.Context(), "g", e.group(), dibs.GroupChange{Limit: new(2)}.Apply))
+	e.must(e.store.writeGroup(e.Context(), e.store.upkeep, "g", dibs.Group{Name: e.group()}, dibs.Group{Name: e.group(), Limit: 2}))
 }
 
 func (e *explaining) claim(queue, worker string, kinds ...string) []*dibs.RawJob {
@@ -188,7 +188,7 @@ func (e *explaining) rated() {
 		_, err := s.ChangeQueue(ctx, "r", dibs.QueueChange{Rate: fast, GroupRate: &dibs.Rate{N: 1000 + n, Per: time.Second, Burst: 100}}.Apply)
 		e.must(err)
 	}
-	e.must(s.ChangeGroup(ctx, "r", e.group(), dibs.GroupChange{Limit: new(2), Rate: fast}.Apply))
+	e.must(s.writeGroup(ctx, s.upkeep, "r", dibs.Group{Name: e.group()}, dibs.Group{Name: e.group(), Limit: 2, Rate: *fast}))
 	for range 2 {
 		_, _, err := s.enqueue(ctx, append(jobsOf("r", e.group(), 3), jobsOf("r", e.group()+"-other", 3)...), s.db)
 		e.must(err)

@@ -15,21 +15,24 @@ import (
 func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
 	read := func() (dibs.Group, error) { return s.reads().Group(ctx, queue, group) }
 	return settings.ChangeGroup(queue, group, f, read, func(before, after dibs.Group) error {
-		err := s.transact(ctx, "change group", func(tx conn) error {
-			if err := tx.run(ctx, append([]step{waitBriefly, s.groupTurn(queue, group)}, s.groupLock(queue)...)...); err != nil {
-				return err
-			}
-			now, err := s.readsOn(func(*Store) conn { return tx }).Group(ctx, queue, group)
-			if err := settings.OrStale(now == before, err); err != nil {
-				return err
-			}
-			return tx.run(ctx, slices.Concat(s.useGroups(queue, after), s.groupSteps(queue, before, after))...)
-		})
+		err := s.transact(ctx, "change group", func(tx conn) error { return s.writeGroup(ctx, tx, queue, before, after) })
 		if errors.Is(err, settings.ErrStale) {
 			return err
 		}
 		return wrap("change group", s.groupChanged(ctx, queue, err))
 	})
+}
+
+// writeGroup stores the settings of a group in a transaction, if it still has those before.
+func (s *Store) writeGroup(ctx context.Context, tx conn, queue string, before, after dibs.Group) error {
+	if err := tx.run(ctx, append([]step{waitBriefly, s.groupTurn(queue, before.Name)}, s.groupLock(queue)...)...); err != nil {
+		return err
+	}
+	now, err := s.readsOn(func(*Store) conn { return tx }).Group(ctx, queue, before.Name)
+	if err := settings.OrStale(now == before, err); err != nil {
+		return err
+	}
+	return tx.run(ctx, slices.Concat(s.useGroups(queue, after), s.groupSteps(queue, before, after))...)
 }
 
 var lockGroup = qualify.Text("select pg_advisory_xact_lock($1)")
