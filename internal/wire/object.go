@@ -156,7 +156,7 @@ func readField(name string, value []byte, like any) error {
 	if err == nil {
 		return nil
 	}
-	if inside, _ := fieldsOf(reflect.TypeOf(like).Elem()).of(name); inside != nil && inside.Kind() == reflect.Struct && value[0] == '{' {
+	if inside, _ := fieldsOf(reflect.TypeOf(like).Elem()).of(name); fieldsOf(inside) != nil && value[0] == '{' {
 		if err := ReadObject(value, reflect.New(inside).Interface()); err != nil {
 			return within(name, err)
 		}
