@@ -93,12 +93,12 @@ type Filter struct {
 	Payload string // a part of its payload, as it was enqueued, up to 1 KiB; case matters
 	// Scheduled selects jobs whose RunAt has not come. It needs the state waiting.
 	Scheduled bool
-	// FinishedSince and FinishedBefore select jobs that ended at the first time or later, and
-	// before the second; zero: no limit. They need a final state. An index finds them.
+	// FinishedSince selects jobs that ended at that time or later, FinishedBefore those that ended earlier.
+	// Zero is no limit. Both need a final state. An index finds the jobs.
 	FinishedSince, FinishedBefore time.Time
 
-	// UniqueKey selects the job that holds this key now, whatever its state: one, or none. It goes
-	// with a Queue, and with nothing else.
+	// UniqueKey selects the job that holds this key now, whatever its state: one, or none.
+	// It needs a Queue, and allows nothing else.
 	UniqueKey string
 }
 

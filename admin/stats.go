@@ -27,8 +27,8 @@ type QueueStats struct {
 	// ScheduledMore is true when more are scheduled: counting stops at ScheduledCap.
 	ScheduledMore bool `json:"scheduled_more,omitempty"`
 
-	// Miscounted is true when the counts cannot be right, as somebody has inserted or deleted rows
-	// with SQL. The next upkeep of a worker counts anew, within about a minute; so does
+	// Miscounted is true when the counts cannot be right: rows were inserted or deleted by SQL.
+	// The next upkeep of a worker counts anew, within about a minute; so does
 	// dibs check --repair.
 	Miscounted bool `json:"miscounted,omitempty"`
 

@@ -56,8 +56,8 @@ func randomTable(r *rand.Rand, name string) string {
 	return text
 }
 
-// Whatever a table looks like, there is a proposal for it, which reads back as it is written. The reasons name each field
-// that does not fit.
+// Whatever a table looks like, there is a proposal for it, which reads back as it is written.
+// Each field that does not fit is named in the reasons.
 func TestProposalsOfAnyTable(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		r := crash.Random(t)

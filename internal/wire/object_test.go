@@ -174,3 +174,15 @@ func TestTooLongListsAreNotDecoded(t *testing.T) {
 		t.Errorf("%v allocations for the short list, %v for the long one", least, most)
 	}
 }
+
+// A type that reads its JSON by itself is no object with fields, though it is a struct.
+func TestATimeThatIsAnObjectIsRefusedWithItsField(t *testing.T) {
+	t.Parallel()
+	var wrong *FieldError
+	if err := ReadObject([]byte(`{"run_at": {}}`), &NewJob{}); !errors.As(err, &wrong) || wrong.Field != "run_at" {
+		t.Errorf("got %v", err)
+	}
+	if err := ReadObject([]byte(`{"backoff": {"max": "often"}}`), &Settings{}); !errors.As(err, &wrong) || wrong.Field != "backoff.max" {
+		t.Errorf("got %v", err)
+	}
+}

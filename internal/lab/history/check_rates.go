@@ -50,8 +50,8 @@ func (l *lane) rated(group string) bool {
 	return r != nil && (r.start.N > 0 || len(r.changes) > 0)
 }
 
-// starts judges that no queue and no group had more starts than its rate allows: N + Burst in any time shorter
-// than Per, by the database's clock. Starts before the last change of the rate are not judged.
+// starts judges that no queue and no group had more starts than its rate allows. It allows N + Burst in any
+// time shorter than Per, by the database's clock. Starts before the last change of the rate are not judged.
 func (j *judge) starts() {
 	of := make(map[crowd][]run)
 	add := func(c crowd, runs []run) {

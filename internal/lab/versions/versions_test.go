@@ -72,8 +72,8 @@ func work(ctx context.Context, url string) error {
 	return errors.Join(w.Run(ctx), db.Close())
 }
 
-// The migrations that only the new program has. Each changes tables that all programs use, and says that programs
-// which do not know it may go on.
+// The migrations that only the new program has. Each changes tables that all programs use.
+// It says that programs without it may go on.
 const (
 	newPostgres = `-- Compatible with programs that know version 1.
 alter table dibs.job add column note text;

@@ -230,7 +230,7 @@ func (d *medic) hangs(queue string, h holdups.Hang, waits string) {
 
 // failing finds a queue of which a large share of the attempts fail.
 func (d *medic) failing(s admin.QueueStats) {
-	const few = 10 // of fewer attempts than this no share is told
+	const few = 10 // attempts; no share of fewer is shown
 	all := s.Succeeded + s.Failed
 	if all < few || s.Failed*5 < all {
 		return
