@@ -365,9 +365,8 @@ func TestTheServerSweepsWhileNobodyWaits(t *testing.T) {
 			j, err := db.Get(t.Context(), id)
 			return err == nil && j.State == dibs.Waiting
 		})
-		if w.sweeps.Load() == 0 {
-			t.Error("nobody has swept")
-		}
+		// A slow claim's own looks may have ended the lease; the server sweeps all the same.
+		until(t, "the server has swept", func() bool { return w.sweeps.Load() > 0 })
 	})
 }
 
