@@ -182,7 +182,7 @@ from (
 	union all
 	select format('payload of %s: %s %s', i.nth, p.payload, p.metadata) from S.payload p left join ids i using (id)
 	union all
-	select format('window of %s %s: %s, for %s', w.queue, w.unique_key, i.nth, case when isfinite(w.until) then round(extract(epoch from w.until - now()) / 3600) end) from S.unique_window w left join ids i on i.id = w.job
+	select format('window of %s %s: %s, for %s', w.queue, w.unique_key, i.nth, case when isfinite(w.until) then round(extract(epoch from w.until - now()) / 3600) end) from S.unique_window w left join ids i on i.id = w.job where w.until > now() -- the others mean nothing, and a sweep deletes them
 	union all
 	select format('tally of %s: %s waiting, %s blocked, %s enqueued', t.queue, sum(t.waiting), coalesce(sum(t.blocked), 0),
 		coalesce(sum(t.enqueued), 0) + coalesce((select sum(h.enqueued) from S.history h where h.queue = t.queue), 0)) -- a sweep moves them there
