@@ -289,14 +289,17 @@ func (s *Store) moveMarks(ctx context.Context, q queueRow, kinds []string, m *ma
 	defer func() { m.endMove(began, err) }()
 	var now time.Time
 	var running snapshot
-	// The clock must be read before the list of running transactions, so there are two statements.
+	var own uint64
+	// The clock must be read before the number is drawn, and that before the list of running transactions.
 	err = s.upkeep.run(ctx,
 		step{sql: "select pg_catalog.clock_timestamp()"}.into(&now),
+		step{sql: ownNumber}.into(&own),
 		step{sql: currentSnapshot}.into(&running.xmax, &running.xips),
 	)
 	if err != nil {
 		return err
 	}
+	running.add(own)
 	from, late := m.takeSight(now, running, s.queues.lanesOf(q.Name).list())
 	waiting := map[int16]mark{}
 	if len(from) > 0 {
@@ -336,10 +339,21 @@ func (s *Store) firstWaiting(ctx context.Context, queue string, list []string, f
 
 var currentSnapshot = qualify.Text("select pg_snapshot_xmax(s.now)::text::bigint, array(select x::text::bigint from pg_snapshot_xip(s.now) x order by 1) from (select pg_current_snapshot() as now) s")
 
+// ownNumber gives the transaction a number: all that have written anything before have smaller ones.
+var ownNumber = qualify.Text("select pg_current_xact_id()::text::bigint")
+
 // snapshot is pg_current_snapshot().
 type snapshot struct {
-	xmax uint64   // the first transaction that had not begun
+	xmax uint64   // the first transaction after the newest one that had ended
 	xips []uint64 // the open transactions, ascending
+}
+
+// add adds the transactions before own that are newer than all that have ended: they are open, and the server's list
+// leaves them out.
+func (s *snapshot) add(own uint64) {
+	for ; s.xmax < own; s.xmax++ {
+		s.xips = append(s.xips, s.xmax)
+	}
 }
 
 func (s snapshot) running(x uint64) bool {

@@ -114,6 +114,25 @@ func TestMarksMissNothingOfALongTransaction(t *testing.T) {
 	}
 }
 
+// The server's list of open transactions ends at the newest one that has ended. So it does not name a newer one, whose
+// jobs have older times than the list.
+func TestMarksMissNothingOfTheNewestTransaction(t *testing.T) {
+	b, _ := newMarking(t)
+	b.passTransaction(0)
+	tx := b.begin()
+	added, err := b.Tx(tx).Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k"}})
+	b.must(err)
+	for range 3 { // claims that find nothing, and end no transaction with a number
+		if got := b.take(1, 0); len(got) > 0 {
+			b.Fatalf("claimed %v", ids(got))
+		}
+	}
+	b.StopMarks("q")
+	b.must(tx.Commit(b.ctx))
+	b.claimsFirst(added[0].ID)
+	b.consistent()
+}
+
 // Marks have passed over a transaction that then claims itself: it finds the jobs that it
 // has enqueued, and those that it has locked.
 func TestALongTransactionFindsItsOwnJobs(t *testing.T) {
