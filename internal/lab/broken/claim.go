@@ -187,6 +187,17 @@ var claimVariants = []Variant{
 		Untortured: "its claims are hardly ever slow enough to use marks",
 	},
 	{
+		Name:  "marks-past-newest",
+		Fault: "Marks do not see an open transaction that is newer than all that have ended.",
+		Harm:  "The jobs that it enqueues lie below the marks and do not start.",
+		Patches: []Patch{
+			{"postgres", "TestMarksMissNothingOfTheNewestTransaction", []Edit{
+				{"marks.go", "	running.add(own)\n", ""},
+			}},
+		},
+		Untortured: "its claims are hardly ever slow enough to use marks",
+	},
+	{
 		Name:  "marks-late-forgotten",
 		Fault: "Claims do not learn that a transaction which marks have passed over has ended.",
 		Harm:  "The jobs that it enqueued or gave up lie below the mark and do not start.",
