@@ -32,6 +32,12 @@ type bench struct {
 func newBench(t *testing.T, o postgres.Options) bench {
 	t.Parallel()
 	s, url := migrated(t, o)
+	return newBenchOn(t, s, url)
+}
+
+// newBenchOn is a bench for a store in the database at url.
+func newBenchOn(t *testing.T, s *postgres.Store, url string) bench {
+	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
