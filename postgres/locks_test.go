@@ -35,19 +35,6 @@ func newBench(t *testing.T, o postgres.Options) bench {
 	return newBenchOn(t, s, url)
 }
 
-// newBenchOn is a bench for a store in the database at url.
-func newBenchOn(t *testing.T, s *postgres.Store, url string) bench {
-	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	t.Cleanup(cancel)
-	return bench{T: t, Store: s, pool: pool, ctx: ctx}
-}
-
 func (b bench) must(err error) {
 	b.Helper()
 	if err != nil {

@@ -40,6 +40,19 @@ func opened(t *testing.T, url string, o postgres.Options) *postgres.Store {
 	return s
 }
 
+// newBenchOn is a bench for a store in the database at url.
+func newBenchOn(t *testing.T, s *postgres.Store, url string) bench {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	t.Cleanup(cancel)
+	return bench{T: t, Store: s, pool: pool, ctx: ctx}
+}
+
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
