@@ -59,7 +59,7 @@ func newAttempts(ctx context.Context, giveUp context.CancelCauseFunc, concurrenc
 func (r *run) execute(h *held, f *kindHandler) {
 	ctx, cancel := context.WithCancelCause(r.attempts.ctx)
 	h.cancel, h.start = cancel, time.Now()
-	h.handling = &handling{told: r.attempts.progress}
+	h.handling = &handling{told: r.attempts.progress, store: r.Store}
 	r.attempts.running[h] = true
 	r.onStarted(ctx, h.job)
 	r.attempts.todo <- attempt{ctx, h, f}
@@ -120,6 +120,9 @@ func (r *run) attempt(ctx context.Context, h *held, f *kindHandler) {
 	o, write := decide(h.lease, job.Result, err, context.Cause(ctx))
 	if write {
 		o, write = f.settle(h.job, o, err), err != nil || !h.handling.finished
+	}
+	if o.Ending == EndCompleted {
+		o.Add = h.handling.toAdd()
 	}
 	e.outcome, e.write = o, write
 	e.notStarted = o.Ending == EndRelease && errors.Is(err, ErrNotStarted) // decide has read err without a panic

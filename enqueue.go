@@ -19,8 +19,11 @@ const (
 	MaxDepth        = 1000     // objects and arrays inside each other, in a payload, metadata or a result
 	MaxErrorText    = 4 << 10  // bytes of one error in the history; longer ones are cut
 	MaxProgressText = 256      // bytes of the text of a job's progress; longer ones are cut
+	MaxSteps        = 1000     // steps of a job
+	MaxStepsTotal   = 16 << 20 // bytes of the values of a job's steps, in all
 	MaxErrors       = 10       // entries of the error history; older ones go
 	MaxBatch        = 10_000   // jobs, outcomes or leases of one call
+	MaxAfter        = 100_000  // jobs that those of one call come after, in all
 	MaxPriority     = 32767
 	DefaultPriority = 255
 	DefaultQueue    = "default"
@@ -95,6 +98,13 @@ type NewJob struct {
 	// ever. With HeldReplace it may be 0, no limit. HeldKeep refuses one, and so does a job
 	// without Delay and RunAt. At most MaxDelay.
 	DelayLimit time.Duration
+
+	// Ref names the job within its call, for others that come after it; many may share one.
+	Ref string
+	// After names the jobs that must have ended before the job may start: those with a Ref earlier in the
+	// same call, or jobs that exist. Until then it is blocked. It has no meaning if another job holds
+	// the unique key.
+	After []Dep
 }
 
 // Enqueued says what became of one NewJob.

@@ -73,7 +73,13 @@ func (r *run) finish(now time.Time) (next time.Time) {
 
 // batch is how many of the unwritten outcomes go into the next call.
 func (r *run) batch() int {
-	n := min(len(r.writes.unwritten), finishBatch)
+	n, added := min(len(r.writes.unwritten), finishBatch), 0
+	for i, h := range r.writes.unwritten[:n] {
+		if added += len(h.outcome.Add); added > MaxBatch {
+			n = max(i, 1)
+			break
+		}
+	}
 	if alone := slices.IndexFunc(r.writes.unwritten[:n], func(h *held) bool { return h.writeAlone }); alone >= 0 {
 		n = max(alone, 1)
 	}

@@ -142,6 +142,34 @@ func (j *RawJob) SetResult(v any) error {
 	return nil
 }
 
+// Add enqueues jobs with the end of this attempt: in the very write that completes it, if the handler returns nil or calls
+// FinishIn, and not otherwise. What comes after the job comes after them too. Their After may name them by their Refs, within one
+// attempt. At most MaxBatch jobs; if one is invalid, the attempt fails, and its error says why.
+func (j *RawJob) Add(jobs ...NewJob) {
+	if j.handling == nil {
+		j.handling = &handling{}
+	}
+	j.handling.mu.Lock()
+	defer j.handling.mu.Unlock()
+	j.handling.added = append(j.handling.added, jobs...)
+}
+
+// toAdd is what Add was given.
+func (h *handling) toAdd() []NewJob {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.added)
+}
+
+// complete is the outcome of the attempt if it is completed, with what the handler has added.
+func (j *RawJob) complete() Outcome {
+	o := j.Lease().Complete(j.Result)
+	if j.handling != nil {
+		o.Add = j.handling.toAdd()
+	}
+	return o
+}
+
 // checkResult finds results that every store refuses: one of them would have the whole
 // batch refused that it is written with.
 func checkResult(raw json.RawMessage) error {
@@ -171,7 +199,7 @@ func (j *RawJob) FinishIn(ctx context.Context, tx Tx, result any) error {
 			return err
 		}
 	}
-	if err := tx.Finish(ctx, []Outcome{j.Lease().Complete(j.Result)}); err != nil {
+	if err := tx.Finish(ctx, []Outcome{j.complete()}); err != nil {
 		return err
 	}
 	if j.handling != nil {

@@ -13,8 +13,8 @@ type State string
 const (
 	// Waiting jobs can be claimed once RunAt has come.
 	Waiting State = "waiting"
-	// Blocked jobs wait for their turns in their groups: others have all the places of the group, or
-	// no claim has looked at it since they came.
+	// Blocked jobs wait for others: for the jobs that they come after, or for their turns in their groups, as
+	// others have all the places of the group, or no claim has looked at it since they came.
 	Blocked State = "blocked"
 	// Running jobs are held by a worker under a lease.
 	Running State = "running"
@@ -124,6 +124,14 @@ type RawJob struct {
 	// the column holds no JSON. Get and List set it; Claim too, but it does not read the payload. A
 	// worker ends such a job as dead, without calling a handler.
 	Fault string `json:"fault,omitempty"`
+
+	// WaitsFor is how many of the jobs that it comes after have not ended yet. Get and List set it; List counts
+	// up to 1,000.
+	WaitsFor int `json:"waits_for,omitempty"`
+	// Flow is the least id of the call that has enqueued it, if a job of that call comes after another.
+	Flow int64 `json:"flow,omitempty"`
+	// Cause is the job because of which it was cancelled: its own end made it impossible that this one starts.
+	Cause int64 `json:"cause,omitempty"`
 
 	Schedule string    `json:"schedule,omitempty"` // the schedule that enqueued it
 	Tick     time.Time `json:"tick,omitzero"`      // the planned time that it is for

@@ -23,6 +23,16 @@ import (
 // except the methods of admin.Database and dibs.Tx, all of which storetest's chapter misuse
 // calls.
 var misused = map[string]string{
+	"dibs.Step":              "TestBadStepsAreRefusedBeforeTheyRun",
+	"dibs.StepIn":            "TestBadStepsAreRefusedBeforeTheyRun",
+	"sqlite.Store.Before":    "TestStore",
+	"postgres.Store.Before":  "TestStore",
+	"sqlite.Store.Steps":     "TestStore",
+	"sqlite.Store.PutStep":   "TestStore",
+	"postgres.Store.Steps":   "TestStore",
+	"postgres.Store.PutStep": "TestStore",
+	"dibs.RawJob.Before":     "TestTheJobsBeforeAreOnlyKnownInAHandler",
+
 	"dibs.Handle":           "TestARegistrationThatCannotWorkPanicsAtOnce",
 	"dibs.Worker.HandleRaw": "TestARegistrationThatCannotWorkPanicsAtOnce",
 	"dibs.Worker.Run":       "TestAWorkerThatIsNotSetUpDoesNotRun",
@@ -41,6 +51,10 @@ var misused = map[string]string{
 	"dibs.UniqueByPayload":     "TestBadOptionsAreRefusedByTheField",
 	"dibs.Priority":            "TestBadOptionsAreRefusedByTheField",
 	"dibs.Delay":               "TestBadOptionsAreRefusedByTheField",
+	"dibs.Ref":                 "TestBadOptionsAreRefusedByTheField",
+	"dibs.After":               "TestBadOptionsAreRefusedByTheField",
+	"dibs.AfterEnd":            "TestBadOptionsAreRefusedByTheField",
+	"dibs.AfterFailure":        "TestBadOptionsAreRefusedByTheField",
 	"dibs.RawJob.FinishIn":     "TestPlainFunctionsTakeAnything",
 	"dibs.OutcomeOf":           "TestPlainFunctionsTakeAnything",
 	"dibs.Backoff.After":       "TestPlainFunctionsTakeAnything",
@@ -56,6 +70,7 @@ var misused = map[string]string{
 	"dibs.RawJob.After":        "TestPlainFunctionsTakeAnything",
 	"dibs.Outcome.LeavesError": "TestPlainFunctionsTakeAnything",
 	"dibs.Backoff.Delay":       "TestPlainFunctionsTakeAnything",
+	"dibs.RawJob.Add":          "TestPlainFunctionsTakeAnything",
 	"dibs.RawJob.SetResult":    "TestPlainFunctionsTakeAnything",
 	"dibs.RawJob.SetProgress":  "TestPlainFunctionsTakeAnything",
 	"dibs.Lease.Cancel":        "TestPlainFunctionsTakeAnything",
@@ -248,6 +263,11 @@ func TestPlainFunctionsTakeAnything(t *testing.T) {
 			t.Errorf("progress %d was taken: %v", n, err)
 		}
 	}
+	job.Add()
+	job.Add(dibs.NewJob{Kind: "\x00", Payload: make(chan int), After: []dibs.Dep{{}}})
+	if err := job.FinishIn(t.Context(), nil, nil); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("FinishIn without a transaction, of a job that adds another, gave %v", err)
+	}
 	if err := job.SetProgress(2, 1, "\xff"); err != nil {
 		t.Errorf("progress of a job that no handler has gave %v", err)
 	}
@@ -266,6 +286,15 @@ func TestPlainFunctionsTakeAnything(t *testing.T) {
 	for _, err := range []error{&dibs.InvalidError{}, &dibs.FinishError{}} {
 		if err.Error() == "" || err.(interface{ Is(error) bool }).Is(nil) {
 			t.Errorf("%T without content has no text, or is nil", err)
+		}
+	}
+}
+
+func TestBeforeOutsideOfAHandlerReadsNothing(t *testing.T) {
+	t.Parallel()
+	for job, err := range (&dibs.RawJob{ID: 1}).Before(context.Background()) {
+		if job != nil || !errors.Is(err, dibs.ErrInvalid) {
+			t.Errorf("Before gives %v, %v", job, err)
 		}
 	}
 }

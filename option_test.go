@@ -70,6 +70,8 @@ func TestBadOptionsAreRefusedByTheField(t *testing.T) {
 	bad := dibs.NewKind[any]("k", dibs.KindOptions{})
 	for field, o := range map[string]func(*dibs.NewJob){
 		"jobs[0].group": dibs.InGroup(long), "jobs[0].unique_key": dibs.UniqueKey(long), "jobs[0].priority": dibs.Priority(-1), "jobs[0].delay": dibs.Delay(-1),
+		"jobs[0].ref": dibs.Ref(long), "jobs[0].after[0].ref": dibs.After(long), "jobs[0].after[0]": dibs.AfterEnd(int64(-1)),
+		"jobs[0].after[1]": func(j *dibs.NewJob) { dibs.AfterEnd(int64(0))(j); dibs.AfterFailure("")(j); j.After[0].Ref = "a" },
 	} {
 		var invalid *dibs.InvalidError
 		if _, err := bad.Enqueue(t.Context(), store, 1, o); !errors.As(err, &invalid) || invalid.Field != field {

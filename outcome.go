@@ -26,6 +26,9 @@ type Outcome struct {
 	Error  string          `json:"error,omitempty"`  // entry of the error history for retry, dead and cancelled, cut to MaxErrorText
 	// Delay is required for snooze. For retry, nil means the queue's backoff.
 	Delay *time.Duration `json:"delay,omitempty"`
+	// Add are jobs to enqueue with it, only with completed: they exist if and only if this outcome is written. What
+	// comes after the completed job comes after them too.
+	Add []NewJob `json:"-"`
 }
 
 // LeavesError reports whether the outcome adds an entry to the job's error history.

@@ -2,6 +2,7 @@ package dibs
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -21,9 +22,15 @@ const progressWithin = 4 * time.Second
 
 // handling is what the calls of a handler leave for its worker.
 type handling struct {
+	mu    sync.Mutex
+	added []NewJob // what RawJob.Add was given; guarded by mu
+
 	finished bool                     // set by FinishIn
 	progress atomic.Pointer[Progress] // the last one set, until it is sent
 	told     chan<- struct{}          // receives when progress is set after none
+
+	store Store // the store: of steps if it is a StepStore, of the jobs before if it is a BeforeStore
+	steps atomic.Pointer[stepsKnown]
 }
 
 // SetProgress says how far the attempt has come, for 'dibs show' and others who look at the

@@ -12,6 +12,10 @@ type Order string
 const (
 	FIFO Order = "fifo" // sorted by (priority, run_at, id): oldest first. The default
 	LIFO Order = "lifo" // sorted by priority, then newest first
+	// Fair has the groups of the queue take turns: each starts one job, the first of its due jobs by
+	// (priority, run_at, id), before another of them starts its next. Jobs without a group start
+	// when no job with a group can.
+	Fair Order = "fair"
 )
 
 // Backoff is the delay before a retry. After the n-th counted attempt it is

@@ -24,7 +24,7 @@ var wideInterfaces = map[string]string{
 
 // rootNames is how many functions and types the root package may export. Before it grows, look
 // for what can be hidden.
-const rootNames = 57
+const rootNames = 68
 
 func TestTidyInterfacesAreSmall(t *testing.T) {
 	t.Parallel()

@@ -63,6 +63,16 @@ func process() int {
 				time.Sleep(10 * time.Millisecond)
 			}
 		}
+		if job.Kind == "charging" {
+			by, err := dibs.Step(ctx, job, "charge", func(context.Context) (int, error) {
+				tell("charged", job.ID, job.Attempt)
+				return job.Attempt, nil
+			})
+			if err != nil {
+				return err
+			}
+			tell("receipt", job.ID, by)
+		}
 		if job.Attempt == 1 {
 			<-ctx.Done()
 			tell("stopped", job.ID, context.Cause(ctx))

@@ -64,6 +64,15 @@ type Admin interface {
 	// DueKinds lists, sorted, the kinds of the due jobs among the first 1,000 that
 	// wait in a queue, by priority and start time. Jobs that their group blocks are not among them.
 	DueKinds(ctx context.Context, queue string) ([]string, error)
+
+	// Followers counts the blocked jobs of a queue that come after others, up to FollowersCap. It reads no other jobs.
+	Followers(ctx context.Context, queue string) (int, error)
+	// Flow counts the jobs that a job comes after, those that come after it, and those of its flow. It reads all of
+	// them, without their payloads.
+	Flow(ctx context.Context, id int64) (Flow, error)
+	// FlowJobs lists the ids of the jobs with this Flow that have not ended, newest first: up to dibs.MaxBatch of those
+	// below before; 0: from the newest on.
+	FlowJobs(ctx context.Context, flow, before int64) ([]int64, error)
 }
 
 // Database is a store with all its calls.

@@ -70,12 +70,13 @@ const (
 // withoutAny lists the tests that apply to no adopted table.
 var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners, "schedules": owners,
+	"flows": owners, "flow order": owners, "txflows": owners, "flows at once": owners,
 	"held": owners, "windows": owners, "txwindows": owners,
 	"misuse": owners, "list": owners, "stats": owners, "history": owners, "failures": owners, "wake": owners, "close": owners, "repair": owners, "rows": owners, "wide": owners, "changes": owners,
 	"middleware": owners, "workers": nobody,
-	"queues": settled, "delete queue": settled, "rates": settled, "grouprates": settled, "settings": settled,
+	"queues": settled, "delete queue": settled, "rates": settled, "fair": settled, "grouprates": settled, "settings": settled,
 	"tx":       ownerTx,
-	"progress": "the table has no place for it",
+	"progress": "the table has no place for it", "steps": "the table has no place for them", "txsteps": "the table has no place for them",
 
 	"waiting/a job that has ended is returned at once, as Get shows it":      owners,
 	"waiting/the end of a job ends all waiting for it, in every process":     owners,

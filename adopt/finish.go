@@ -3,6 +3,7 @@ package adopt
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -67,6 +68,11 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q adopted.Q
 	outcomes, err = checks.Outcomes(outcomes)
 	if err != nil || len(outcomes) == 0 {
 		return nil, err
+	}
+	for i := range outcomes {
+		if len(outcomes[i].Add) > 0 {
+			return nil, &dibs.InvalidError{Field: fmt.Sprintf("outcomes[%d].add", i), Reason: "an adopted table gets its rows from its own program, so no outcome can add jobs to it"}
+		}
 	}
 	if err := s.usable(s.Queue()); err != nil {
 		return nil, err

@@ -314,4 +314,10 @@ func (h *harness) Backlogs(context.Context, string, string) ([]admin.Backlog, er
 	return nil, errHarness
 }
 
+func (h *harness) Followers(context.Context, string) (int, error) { return 0, errHarness }
+
+func (h *harness) Flow(context.Context, int64) (admin.Flow, error) { return admin.Flow{}, errHarness }
+
+func (h *harness) FlowJobs(context.Context, int64, int64) ([]int64, error) { return nil, errHarness }
+
 func (h *harness) InTx(context.Context, func(dibs.Tx) error) error { return errHarness }

@@ -27,13 +27,16 @@ func freely(c conn) conn { return &preceded{conn: c, by: []step{{sql: unlimited}
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns
 // those findings, one line each: jobs that nobody would ever claim or expire, counts that
-// differ from the rows, groups that have free places but wait, and payloads without a job. Workers may run meanwhile. The command
+// differ from the rows, groups that have free places but wait, payloads and steps without a job. Workers may run meanwhile. The command
 // dibs check --repair calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	if err := s.ready(ctx, "repair"); err != nil {
 		return nil, err
 	}
 	mended, err := s.mendAll(ctx)
+	if err == nil {
+		_, err = s.settleRounds(ctx, freely(s.upkeep))
+	}
 	if err != nil {
 		return nil, wrap("repair", err)
 	}
@@ -72,6 +75,8 @@ func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong []reads.Damage, err
 		switch {
 		case d.State == "payload": // Check makes at most one finding about payloads
 			steps = append(steps, s.step("payloads"))
+		case d.State == "step":
+			steps = append(steps, s.step("stray_steps"))
 		case d.State != "group":
 			lacks := map[string]int64{d.State: d.Lacks}
 			steps = append(steps, s.step("tally", d.Queue, lacks["waiting"], lacks["blocked"], lacks["running"], lacks["completed"], lacks["dead"], lacks["cancelled"]))

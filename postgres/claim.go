@@ -136,7 +136,7 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 			return nil, true, err
 		}
 	}
-	if q.Order == dibs.LIFO || q.grouped { // marks would pass the places to which grouped jobs are put back
+	if q.Order != dibs.FIFO || q.grouped { // marks would pass the places to which grouped jobs are put back
 		jobs, current, err = s.claimUnmarked(ctx, q, r, c)
 	} else {
 		jobs, current, err = s.claimFromMarks(ctx, q, r, c, lanes.marks(r.Kinds))
@@ -151,7 +151,9 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 			s.bell.WakeAfter(q.Name, reclaimPause)
 		}
 	}
-	checks.SortClaimed(jobs, q.Order)
+	if q.Order != dibs.Fair { // claim.sql returns those in the order of their turns
+		checks.SortClaimed(jobs, q.Order)
+	}
 	return jobs, current, err
 }
 
@@ -281,8 +283,8 @@ func (s *Store) ringAfter(queue string, p paced, got, wanted int) {
 // claimText is the statement for claims from a queue, without the parts that it does not need.
 func (s *Store) claimText(q queueRow) string {
 	switch {
-	case q.groupRates:
-		return s.sql.rated("claim")
+	case q.groupRates || q.Order == dibs.Fair:
+		return s.textFor(q)("claim")
 	case q.limited() || q.grouped || q.Order != dibs.FIFO:
 		return s.sql.get("claim")
 	}

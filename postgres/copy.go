@@ -65,7 +65,13 @@ func (s *Store) insertCopied(ctx context.Context, b batch, c conn, t pgx.Tx) ([]
 			return nil, err
 		}
 	}
-	jobs := copiedJobs{s: s, now: now, counts: map[string]*added{}, woken: map[queueGroup]bool{}}
+	jobs := copiedJobs{s: s, now: now, counts: map[string]*added{}, woken: map[queueGroup]bool{}, followed: map[int64]bool{}}
+	if b.flows() {
+		jobs.flow = ids[0]
+		for place := range followedPlaces(b.rows, nil) {
+			jobs.followed[ids[place]] = true
+		}
+	}
 	rows := newCopied(b.rows, ids, jobs.row)
 	if _, err := t.Conn().PgConn().CopyFrom(ctx, rows, s.sql.get("enqueue_copy")); err != nil {
 		return nil, err
@@ -146,6 +152,9 @@ type copiedJobs struct {
 	now    time.Time // time of the database's clock
 	counts map[string]*added
 	woken  map[queueGroup]bool
+
+	flow     int64          // 0: no job comes after another
+	followed map[int64]bool // ids of jobs that others come after
 }
 
 type added struct{ waiting, blocked int64 }
@@ -154,7 +163,7 @@ type queueGroup struct{ queue, group string }
 
 // row appends a job's columns, in the order in which enqueue_copy.sql names them.
 func (c *copiedJobs) row(to []byte, r *checks.Row, id int64) []byte {
-	const columns = 11
+	const columns = 13
 	runAt := r.RunAt
 	if runAt.IsZero() {
 		runAt = c.now.Add(r.Delay)
@@ -178,7 +187,11 @@ func (c *copiedJobs) row(to []byte, r *checks.Row, id int64) []byte {
 	to = appendInt2(to, gate)
 	to = appendInt4(to, int32(r.MaxAttempts))
 	to = appendText(to, r.Group)
-	return appendInt8(to, sincePostgres(c.now))
+	to = appendInt8(to, sincePostgres(c.now))
+	if c.flow == 0 {
+		return appendBool(appendText(to, ""), false)
+	}
+	return appendBool(appendInt8(to, c.flow), c.followed[id])
 }
 
 // count decides which gate a job gets, and counts it.
@@ -189,6 +202,9 @@ func (c *copiedJobs) count(r *checks.Row, runAt time.Time) (gate int16) {
 		c.counts[r.Queue] = n
 	}
 	switch {
+	case len(r.Edges) > 0:
+		n.blocked++
+		return 5
 	case r.Group == "":
 		n.waiting++
 		return 0
@@ -199,6 +215,14 @@ func (c *copiedJobs) count(r *checks.Row, runAt time.Time) (gate int16) {
 	n.blocked++
 	c.woken[queueGroup{r.Queue, r.Group}] = true
 	return 1
+}
+
+func appendBool(to []byte, v bool) []byte {
+	to = binary.BigEndian.AppendUint32(to, 1)
+	if v {
+		return append(to, 1)
+	}
+	return append(to, 0)
 }
 
 func appendInt2(to []byte, v int16) []byte {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -201,7 +202,9 @@ var made = sync.OnceValue(func() (m madeByMigrations) {
 			objects[[2]string{found[1], found[2]}] = true
 		}
 		for _, table := range madeTable.FindAllStringSubmatch(text, -1) {
-			objects[[2]string{"index", table[1] + "_pkey"}] = true
+			if strings.Contains(table[0], "primary key") {
+				objects[[2]string{"index", table[1] + "_pkey"}] = true
+			}
 			for _, set := range madeSetting.FindAllStringSubmatch(table[2], -1) {
 				m.tables, m.settings = append(m.tables, table[1]), append(m.settings, set[1]+"="+set[2])
 			}

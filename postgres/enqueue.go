@@ -24,14 +24,14 @@ func (s *Store) enqueueAndWake(ctx context.Context, jobs []dibs.NewJob) ([]dibs.
 	return out, nil
 }
 
-// enqueueAlone enqueues outside of a caller's transaction. A batch that is large or has
-// unique keys takes several statements, so it gets a transaction.
+// enqueueAlone enqueues outside of a caller's transaction. A batch that is large, or has
+// unique keys or jobs that come after others, takes several statements, so it gets a transaction.
 func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dibs.Enqueued, queues []string, err error) {
 	if err := s.ready(ctx, "enqueue"); err != nil {
 		return nil, nil, err
 	}
 	keyed := slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" })
-	if len(jobs) < copyFrom && !keyed {
+	if len(jobs) < copyFrom && !keyed && !comeAfter(jobs) {
 		out, _, err = s.enqueue(ctx, jobs, nil)
 		return out, nil, err // no queues to wake: insertAndWake has done that
 	}
@@ -46,6 +46,9 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 		err = s.enqueueKeyed(ctx, jobs, inTransaction)
 	} else {
 		err = s.transact(ctx, "enqueue", inTransaction)
+	}
+	if err == nil && comeAfterExisting(jobs) {
+		s.settleSoon()
 	}
 	return out, queues, err
 }
@@ -161,20 +164,33 @@ func (s *Store) fit(ctx context.Context, b batch, known map[string]queueRow) (ma
 	return known, checks.CheckPayloads(b.rows, limit)
 }
 
-// insert inserts a batch in the fastest way that suits it.
+// insert inserts a batch.
 func (s *Store) insert(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
-	t, ok := copyTx(len(b.rows), c)
 	switch {
-	case slices.ContainsFunc(b.rows, func(r checks.Row) bool { return r.UniqueKey != "" }):
-		return s.insertUnique(ctx, b, c)
-	case ok:
-		return s.insertCopied(ctx, b, c, t)
+	case c != nil && b.flows():
+		return s.insertFlow(ctx, b, c)
 	case c != nil:
-		return s.insertPlain(ctx, b, c)
+		out, _, err := s.insertWith(ctx, b, c)
+		return out, err
 	case len(b.rows) < mergeBelow:
 		return s.merged.enqueues.Call(ctx, b)
 	}
 	return s.insertAndWake(ctx, b)
+}
+
+// insertWith inserts a batch in the fastest way that suits it, and reports whether it did so by COPY.
+func (s *Store) insertWith(ctx context.Context, b batch, c conn) (out []dibs.Enqueued, copied bool, err error) {
+	t, ok := copyTx(len(b.rows), c)
+	switch {
+	case slices.ContainsFunc(b.rows, func(r checks.Row) bool { return r.UniqueKey != "" }):
+		out, err = s.insertUnique(ctx, b, c)
+	case ok:
+		out, err = s.insertCopied(ctx, b, c, t)
+		return out, true, err
+	default:
+		out, err = s.insertPlain(ctx, b, c)
+	}
+	return out, false, err
 }
 
 // insertAndWake inserts in a transaction of its own. The transaction also notifies other

@@ -117,7 +117,9 @@ func TestOnlyAFinishLocksAJobForUpdate(t *testing.T) {
 		return text
 	})
 	slices.Sort(found)
-	if want := []string{"retry"}; !slices.Equal(found, want) {
+	// delete, prune and retention lock jobs that have ended, and only look at live ones. put_step keeps the end of a job away
+	// from its step: while its transaction is open, the lease cannot be extended.
+	if want := []string{"delete", "prune", "put_step", "retention", "retry"}; !slices.Equal(found, want) {
 		t.Errorf("statements that lock jobs for update: %v, want %v", found, want)
 	}
 }

@@ -29,7 +29,9 @@ var lockTimeout = qualify.Text("select set_config('lock_timeout', $1, true)")
 type finisher struct {
 	conn
 	lockWait  time.Duration // how long each statement waits for a lock; 0: as the connection's own setting says
+	whole     bool          // jobs of flows and with steps may be among those that end: complete.sql needs its whole text
 	ownTokens [][16]byte    // tokens of claims made in this transaction: while it is open their leases do not end
+	settle    func()        // if not nil, called once jobs have ended that others come after
 }
 
 // steps puts before list a statement that limits how long those in list wait for a lock.
@@ -46,6 +48,8 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	switch err = s.ready(ctx, "finish", err); {
 	case err != nil || len(outcomes) == 0:
 		return err
+	case slices.ContainsFunc(outcomes, adds):
+		return gaveUp(ctx, "finish", s.finishAdding(ctx, outcomes))
 	case len(outcomes) >= mergeBelow:
 		return s.finishAlone(ctx, outcomes)
 	}
@@ -59,7 +63,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 // machine: a claim may lock a row before it sees that the job is claimed, and a table is
 // locked while it grows.
 func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error {
-	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: batchLockWait})
+	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: batchLockWait, settle: s.settleSoon})
 	if !isLocked(err) {
 		return err
 	}
@@ -87,7 +91,7 @@ func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error 
 
 // finishInto writes outcomes, and adds to left those that are refused or not written.
 func (s *Store) finishInto(ctx context.Context, left *dibs.FinishError, outcomes []dibs.Outcome, wait time.Duration) error {
-	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: wait})
+	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: wait, settle: s.settleSoon})
 	var refused *dibs.FinishError
 	switch {
 	case err == nil:
@@ -108,13 +112,15 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, f finisher)
 	if err != nil || len(lost) == 0 {
 		return wrap("finish", err)
 	}
-	// A finish beside an extension may have seen the lease's old end: recheck.sql finds the leases that still hold.
+	// A finish beside an extension may have seen the lease's old end, and the text for plain jobs passes over others:
+	// recheck.sql finds the leases that still hold.
 	good := map[int64]bool{}
 	if err := f.run(ctx, f.steps(among(s.step("recheck", each(lost, idOf), each(lost, tokenOf)), good))...); err != nil {
 		return &dibs.FinishError{Err: wrap("finish", err), Unwritten: idsOf(lost)}
 	}
 	again, lost := parted(lost, func(o dibs.Outcome) bool { return good[o.ID] })
 	if len(again) > 0 {
+		f.whole = true
 		still, err := s.write(ctx, again, f)
 		if err != nil {
 			return &dibs.FinishError{Err: wrap("finish", err), Unwritten: idsOf(again), Lost: idsOf(lost)}
@@ -132,10 +138,15 @@ func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, f finisher) 
 	var ended, given []written
 	var steps []step
 	if len(final) > 0 {
-		steps = append(steps, collect(s.step(
+		complete := s.step(
 			"complete", each(final, idOf), each(final, tokenOf), each(final, func(o *dibs.Outcome) string { return string(stateOf(*o)) }),
 			orNone(each(final, func(o *dibs.Outcome) *string { return textOrNil(o.Result) })), orNone(each(final, errorText)), f.ownTokens,
-		), &ended, (*written).columns))
+		)
+		columns := (*written).columns
+		if !f.whole && !s.sweeper.settler.seen.Load() {
+			complete.sql, columns = s.sql.plain("complete"), (*written).plainColumns
+		}
+		steps = append(steps, collect(complete, &ended, columns))
 	}
 	if len(back) > 0 {
 		steps = append(steps, collect(s.step(
@@ -145,6 +156,11 @@ func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, f finisher) 
 	}
 	if err := f.run(ctx, f.steps(steps...)...); err != nil {
 		return nil, err
+	}
+	followed := func(w written) bool { return w.followed }
+	if f.settle != nil && (slices.ContainsFunc(ended, followed) || slices.ContainsFunc(given, followed)) {
+		s.sweeper.settler.seen.Store(true)
+		f.settle()
 	}
 	ids, queues := make(map[int64]bool, len(outcomes)), map[string]bool{} // queues[name] is true if a place in a group became free there
 	for _, w := range append(ended, given...) {
@@ -171,9 +187,13 @@ type written struct {
 	queue string
 	freed bool   // some of them left a place in their group
 	ids   string // as text, which every driver can read
+	// followed: others come after one of them that has ended
+	followed bool
 }
 
-func (w *written) columns() []any { return []any{&w.queue, &w.freed, &w.ids} }
+func (w *written) columns() []any { return []any{&w.queue, &w.freed, &w.ids, &w.followed} }
+
+func (w *written) plainColumns() []any { return w.columns()[:3] }
 
 // parted splits outcomes into those for which as is true, and the others.
 func parted(outcomes []dibs.Outcome, as func(dibs.Outcome) bool) (are, others []dibs.Outcome) {

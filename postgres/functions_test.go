@@ -322,7 +322,7 @@ func withoutFunctions() map[string]string {
 		"tx/bad input does nothing and leaves the transaction usable":       "an error in SQL aborts a transaction",
 	}
 	// In the other chapters jobs have been enqueued when the test begins.
-	tried := strings.Fields("enqueue unique held windows txwindows tx wide limits wake")
+	tried := strings.Fields("enqueue unique held windows txwindows tx wide limits wake steps")
 	if needs.AtNight() {
 		tried = append(tried, "groups", "grouplimits", "concurrency", "stats", "waiting", "race")
 	}

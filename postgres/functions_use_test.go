@@ -214,7 +214,7 @@ func TestARoleWithOnlyExecuteEnqueues(t *testing.T) {
 	if _, err := s.ChangeQueue(t.Context(), "q", dibs.QueueChange{PayloadLimit: new(100_000)}.Apply); err != nil {
 		t.Fatal(err)
 	}
-	_, _, _, functions := rolesInDocs(t)
+	_, _, _, _, functions := rolesInDocs(t)
 	var grants []string
 	for _, line := range strings.Split(functions, "\n") {
 		if strings.HasPrefix(line, "grant ") {

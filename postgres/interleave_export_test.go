@@ -111,7 +111,7 @@ func (s *statements) all() map[string]string {
 	for _, name := range sqlfiles.Names(files) {
 		s.get(name)
 	}
-	for _, name := range []string{"claim", "enqueue", "enqueue_unique"} {
+	for _, name := range []string{"claim", "complete", "enqueue", "enqueue_unique"} {
 		s.plain(name)
 	}
 	for _, name := range []string{"claim", "turn_admit", "admit"} {

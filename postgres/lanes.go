@@ -25,6 +25,8 @@ type lanes struct {
 	marksByKinds map[string]*marks // marks for each set of kinds asked for
 	ratesLooked  time.Time         // when drop_rates.sql last ran; sweeper.due guards it
 	ratesAfter   string            // the last group that drop_rates.sql looked at
+	// reachedDropped is when drop_reached.sql last ran; sweeper.due guards it.
+	reachedDropped time.Time
 
 	claimedSinceLearned atomic.Bool  // a claim has found jobs since the lanes were learned
 	turnsMissed         atomic.Int32 // claims in a row that found another's turn
@@ -132,6 +134,7 @@ const (
 	oldestFirst
 	newestFirst
 	returned // only jobs that were put back to a place below the mark
+	inTurns  // jobs with turns, in a fair queue
 )
 
 // laneRanges are ranges of priorities to scan, as parameters of claim.sql and due_queues.sql.
@@ -154,7 +157,7 @@ func (l *lanes) args(order dibs.Order, marks map[int16]mark) []any {
 func (l *lanes) ranges(order dibs.Order, marks map[int16]mark, r *laneRanges) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 3*len(l.known) + 1
+	n := 3*len(l.known) + 2
 	r.access, r.low, r.high = slices.Grow(r.access, n), slices.Grow(r.low, n), slices.Grow(r.high, n)
 	r.runAt, r.id = slices.Grow(r.runAt, n), slices.Grow(r.id, n)
 	put := func(access int16, from, to int32, start mark) {
@@ -166,6 +169,9 @@ func (l *lanes) ranges(order dibs.Order, marks map[int16]mark, r *laneRanges) {
 	way := oldestFirst
 	if order == dibs.LIFO {
 		way = newestFirst
+	}
+	if order == dibs.Fair {
+		put(inTurns, lowest, dibs.MaxPriority, mark{})
 	}
 	next := lowest
 	for _, p := range l.known {

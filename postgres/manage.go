@@ -63,6 +63,7 @@ type changedJob struct {
 	queue    string
 	priority *int16     // set by edit.sql only
 	state    dibs.State // set by cancel.sql only
+	followed bool       // set by cancel.sql only: it has ended, and others come after it
 }
 
 // columns are those of the operator's statement of this name.
@@ -72,7 +73,7 @@ func (j *changedJob) columns(name string) []any {
 	case "edit":
 		to = append(to, &j.priority)
 	case "cancel":
-		to = append(to, &j.state)
+		to = append(to, &j.state, &j.followed)
 	}
 	return to
 }
@@ -144,14 +145,18 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args ...an
 	for len(left) > 0 {
 		part := left[:min(size, len(left))]
 		var round []changedJob
+		look := 0
 		st := s.step(name, append([]any{part}, args...)...)
-		err := s.db.run(ctx, collect(st, &round, func(j *changedJob) []any { return j.columns(name) }))
+		err := s.db.run(ctx, s.withFollowers(name, part, collect(st, &round, func(j *changedJob) []any { return j.columns(name) }), &look)...)
 		if fewer, ok := smaller(err, len(part)); ok {
 			size = fewer
 			continue
 		}
 		if err != nil {
 			return all, wrap(name, err)
+		}
+		if look > 0 || slices.ContainsFunc(round, func(j changedJob) bool { return j.followed }) {
+			s.settleSoon()
 		}
 		all, left = append(all, round...), left[len(part):]
 		if len(round) < len(part) {

@@ -173,7 +173,7 @@ func (s *Store) finishMerged(ctx context.Context, calls [][]dibs.Outcome, answer
 	for _, i := range first {
 		all = append(all, calls[i]...)
 	}
-	err := s.finish(ctx, all, finisher{conn: s.db, lockWait: mergedLockWait})
+	err := s.finish(ctx, all, finisher{conn: s.db, lockWait: mergedLockWait, settle: s.settleSoon})
 	if refusedTogether(err) {
 		err = combine.ErrApart
 	}

@@ -277,7 +277,7 @@ func (p *planTest) checkReads(situation string, lasting []*explaining) {
 }
 
 const (
-	bigTables = "dibs.job, dibs.payload, dibs.finished, dibs.claim, dibs.wake, dibs.wake_list, dibs.tally, dibs.history, dibs.unique_window, dibs.rate"
+	bigTables = "dibs.job, dibs.payload, dibs.finished, dibs.claim, dibs.wake, dibs.wake_list, dibs.tally, dibs.history, dibs.unique_window, dibs.rate, dibs.edge, dibs.ended_list"
 	// million fills the tables with jobs of each sort, and their claims, counts and wake rows.
 	million = `
 		insert into dibs.job (queue, kind, payload, priority, run_at, gate, max_attempts, created_at, group_key, unique_key, unique_until, unique_held)
@@ -304,7 +304,9 @@ const (
 		insert into dibs.unique_window (queue, unique_key, until, job)
 		select 'u', 'unique' || i, now() + interval '1 hour', i from generate_series(1, 200000) i;
 		insert into dibs.rate (queue, group_key, step_ns, slack_ns, full_ns)
-		select case when i <= 5000 then 'r' else 'other' end, 'g' || i, 1, 1, 1 from generate_series(1, 200000) i`
+		select case when i <= 5000 then 'r' else 'other' end, 'g' || i, 1, 1, 1 from generate_series(1, 200000) i;
+		insert into dibs.edge (child, parent, need, open)
+		select - i, - i % 1000, 'completed', i % 2 = 0 from generate_series(1, 200000) i`
 )
 
 // Every statement finds its rows by an index, whatever the tables hold and whatever the
@@ -348,7 +350,7 @@ func (p *planTest) text() string {
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(sql.all())) {
-		if slices.Contains([]string{"check", "repairable", "texts", "payloads", "lock_repair", "tally", "enqueue_copy", "enqueue_copy_wide", "rights"}, name) || strings.HasPrefix(name, "locks_") || strings.HasPrefix(name, "diagnose_") {
+		if slices.Contains([]string{"check", "repairable", "stray_steps", "texts", "payloads", "lock_repair", "tally", "enqueue_copy", "enqueue_copy_wide", "rights"}, name) || strings.HasPrefix(name, "locks_") || strings.HasPrefix(name, "diagnose_") {
 			continue // these read everything, or nothing, or the catalogs
 		}
 		if p.reads[name] == nil {

@@ -33,6 +33,7 @@ func (e *explaining) verbs() {
 	e.expire()
 	e.inTx(e.store.db)
 	e.operate()
+	e.flows()
 }
 
 // verbsOfTx has the store run each statement that it runs in a caller's transaction.
@@ -80,7 +81,7 @@ func (e *explaining) enqueue(c conn) {
 	wideUnique := slices.Clone(wide)
 	wideUnique[1].UniqueKey = e.key()
 	for _, jobs := range [][]dibs.NewJob{
-		jobsOf("q", "", 10), jobsOf("g", e.group(), 3), later, jobsOf("l", "", 10), jobsOf("lifo", "", 10), unique, unique, wide, wideUnique,
+		jobsOf("q", "", 10), jobsOf("g", e.group(), 3), later, jobsOf("l", "", 10), jobsOf("lifo", "", 10), jobsOf("fair", e.group(), 3), unique, unique, wide, wideUnique,
 	} {
 		_, _, err := e.store.enqueue(e.Context(), jobs, c)
 		e.must(err)
@@ -136,9 +137,9 @@ func (e *explaining) copied(c conn) {
 // change changes settings.
 func (e *explaining) change() {
 	e.Helper()
-	limit, lifo, strict, places := 3, dibs.LIFO, true, 2
+	limit, lifo, fair, strict, places := 3, dibs.LIFO, dibs.Fair, true, 2
 	for queue, c := range map[string]dibs.QueueChange{
-		"l": {Concurrency: &limit}, "lifo": {Order: &lifo}, "g": {Strict: &strict, GroupLimit: &places},
+		"l": {Concurrency: &limit}, "lifo": {Order: &lifo}, "fair": {Order: &fair}, "g": {Strict: &strict, GroupLimit: &places},
 	} {
 		_, err := e.store.ChangeQueue(e.Context(), queue, c.Apply)
 		e.must(err)
@@ -161,6 +162,7 @@ func (e *explaining) work() {
 	e.Helper()
 	ctx, s := e.Context(), e.store
 	e.claim("lifo", "w")
+	e.claim("fair", "w")
 	e.claim("q", "again", "k")
 	_, err := s.Resume(ctx, dibs.ClaimRequest{Queue: "q", Worker: "again" + e.round})
 	e.must(err)
@@ -252,6 +254,10 @@ func (e *explaining) inTx(c conn) {
 		for _, j := range jobs[1:] {
 			outcomes = append(outcomes, j.Lease().Complete(nil))
 		}
+		if queue == "q" {
+			e.stepped(t, jobs[0])
+			outcomes[1].Add = jobsOf("q", "", 2)
+		}
 		e.must(t.Finish(e.Context(), outcomes))
 	}
 	e.callerTx = nil
@@ -316,6 +322,14 @@ func (e *explaining) operate() {
 	e.must(err)
 	_, err = s.DueKinds(ctx, "q")
 	e.must(err)
+	_, err = s.Followers(ctx, "q")
+	e.must(err)
+	_, err = s.Flow(ctx, 1)
+	if !errors.Is(err, dibs.ErrNotFound) {
+		e.must(err)
+	}
+	_, err = s.FlowJobs(ctx, 1, 0)
+	e.must(err)
 	w.State = dibs.WorkerStopped
 	e.must(s.Register(ctx, w))
 }
@@ -342,4 +356,85 @@ func (e *explaining) schedules() {
 	}
 	e.must(s.db.run(ctx, step{sql: s.sql.get("schedules_busy"), args: []any{[]int64{1, 2}}}))
 	e.must(s.DeleteSchedule(ctx, name))
+}
+
+// flows has jobs come after others, in the call and before it, and settles their ends: some are completed, one dies and is
+// requeued.
+func (e *explaining) flows() {
+	e.Helper()
+	ctx, s := e.Context(), e.store
+	add := func(jobs ...dibs.NewJob) []dibs.Enqueued {
+		out, _, err := s.enqueue(ctx, jobs, apart{s.db})
+		e.must(err)
+		return out
+	}
+	settle := func() {
+		for range 3 {
+			_, err := s.settleOnce(ctx, s.upkeep)
+			e.must(err)
+		}
+	}
+	job := func(options ...func(*dibs.NewJob)) dibs.NewJob {
+		j := jobsOf("f", "", 1)[0]
+		for _, o := range options {
+			o(&j)
+		}
+		return j
+	}
+	first := add(job())[0].ID
+	all := add(job(dibs.Ref("a")), job(dibs.Ref("b")), job(dibs.Ref("c"), dibs.After("a"), dibs.After(first)), job(dibs.After("b")), job(dibs.AfterEnd("b"), dibs.InGroup(e.group())))
+	settle()
+	var done []dibs.Outcome
+	for _, j := range e.claim("f", "w") {
+		o := j.Lease().Complete(nil)
+		if j.ID == all[1].ID {
+			o = j.Lease().Die("no")
+		}
+		done = append(done, o)
+	}
+	e.must(s.finish(ctx, done, finisher{conn: s.db}))
+	settle()
+	before, _, err := s.Before(ctx, all[2].ID, first-1, 2)
+	if e.must(err); len(before) != 2 {
+		e.Errorf("%d jobs are before job %d", len(before), all[2].ID)
+	}
+	look, dead := 0, []int64{all[1].ID}
+	e.must(s.db.run(ctx, s.withFollowers("requeue", dead, s.step("requeue", dead, nil), &look)...))
+	if look == 0 {
+		e.Error("nobody waits for the requeued job")
+	}
+	settle()
+	e.adding()
+	settle()
+}
+
+// adding completes a job that has steps, adds others, and is followed.
+func (e *explaining) adding() {
+	e.Helper()
+	ctx, s := e.Context(), e.store
+	_, _, err := s.enqueue(ctx, []dibs.NewJob{
+		{Queue: "added", Kind: "k", Ref: "split"},
+		{Queue: "added", Kind: "k", After: []dibs.Dep{{Ref: "split"}}},
+		{Queue: "added", Kind: "k", After: []dibs.Dep{{Ref: "split", On: dibs.NeedEnded}}},
+	}, apart{s.db})
+	e.must(err)
+	split := e.claim("added", "w")[0]
+	e.stepped(s, split)
+	o := split.Lease().Complete(nil)
+	o.Add = jobsOf("added", "", 10)
+	_, refused, err := s.finishAndAdd(ctx, []dibs.Outcome{o}, finisher{conn: apart{s.db}})
+	e.must(errors.Join(refused, err))
+}
+
+// stepped writes steps of a job, and reads them.
+func (e *explaining) stepped(store dibs.StepStore, j *dibs.RawJob) {
+	e.Helper()
+	for _, name := range []string{"charge", "mail", "mail"} {
+		e.must(store.PutStep(e.Context(), j.Lease(), name, []byte("1")))
+	}
+	done, err := store.Steps(e.Context(), j.Lease())
+	e.must(err)
+	if len(done) != 2 {
+		e.Errorf("job %d has the steps %v", j.ID, done)
+	}
 }

@@ -211,7 +211,10 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 	if q.GroupRate != old.GroupRate {
 		steps = append(steps, s.step("set_group_rates", q.Name))
 	}
-	if q.GroupLimit != old.GroupLimit || q.GroupRate != old.GroupRate || q.Strict != old.Strict {
+	if q.Order != old.Order && q.Order == dibs.Fair {
+		steps = append(steps, s.step("forget_turns", q.Name, q.Strict))
+	}
+	if q.GroupLimit != old.GroupLimit || q.GroupRate != old.GroupRate || q.Strict != old.Strict || q.Order != old.Order && q.Order == dibs.Fair {
 		steps = append(steps, s.step("wake_groups", q.Name))
 	}
 	if err := s.upkeep.run(ctx, steps...); err != nil || len(versions) == 0 {

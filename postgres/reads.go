@@ -43,6 +43,11 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	return s.reads().Get(ctx, id)
 }
 
+// Before implements dibs.BeforeStore.
+func (s *Store) Before(ctx context.Context, id, after int64, n int) (jobs []*dibs.RawJob, next int64, err error) {
+	return s.reads().Before(ctx, id, after, n)
+}
+
 // List implements admin.Admin.
 func (s *Store) List(ctx context.Context, f admin.Filter) (admin.Page, error) {
 	return s.reads().List(ctx, f)
@@ -99,4 +104,19 @@ func (s *Store) DueKinds(ctx context.Context, queue string) ([]string, error) {
 // Changes implements admin.Admin.
 func (s *Store) Changes(ctx context.Context, n int) ([]admin.Change, error) {
 	return s.reads().Changes(ctx, n)
+}
+
+// Followers implements admin.Admin.
+func (s *Store) Followers(ctx context.Context, queue string) (int, error) {
+	return s.reads().Followers(ctx, queue)
+}
+
+// Flow implements admin.Admin.
+func (s *Store) Flow(ctx context.Context, id int64) (admin.Flow, error) {
+	return s.reads().Flow(ctx, id)
+}
+
+// FlowJobs implements admin.Admin.
+func (s *Store) FlowJobs(ctx context.Context, flow, before int64) ([]int64, error) {
+	return s.reads().FlowJobs(ctx, flow, before)
 }

@@ -20,18 +20,18 @@ import (
 )
 
 // rolesInDocs are the statements of docs/operations.md that make roles and give them rights,
-// before "dibs migrate", after it, for enqueueing with IfHeld, and for the functions.
-func rolesInDocs(t *testing.T) (before, after, held, functions string) {
+// before "dibs migrate", after it, for enqueueing with IfHeld and with After, and for the functions.
+func rolesInDocs(t *testing.T) (before, after, held, flows, functions string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```sql\n(-- As .*?)```").FindAllSubmatch(text, -1)
-	if len(blocks) != 4 {
-		t.Fatalf("operations.md has %d blocks that begin with -- As, want 4", len(blocks))
+	if len(blocks) != 5 {
+		t.Fatalf("operations.md has %d blocks that begin with -- As, want 5", len(blocks))
 	}
-	return string(blocks[0][1]), string(blocks[1][1]), string(blocks[2][1]), string(blocks[3][1])
+	return string(blocks[0][1]), string(blocks[1][1]), string(blocks[2][1]), string(blocks[3][1]), string(blocks[4][1])
 }
 
 func urlForRole(t *testing.T, address, role string) string {
@@ -49,7 +49,7 @@ func TestRolesAsDocumented(t *testing.T) {
 	t.Parallel()
 	server, ctx := pgtest.NewServer(t), t.Context()
 	super := connect(t, server.URL())
-	before, after, held, functions := rolesInDocs(t)
+	before, after, held, flows, functions := rolesInDocs(t)
 	execute(t, super, "create database shop")
 	u, err := url.Parse(server.URL())
 	if err != nil {
@@ -81,6 +81,7 @@ func TestRolesAsDocumented(t *testing.T) {
 		return err
 	}))
 	heldKeys(t, enqueue, func() { execute(t, connect(t, urlForRole(t, shop, "dibs_owner")), held) })
+	comesAfter(t, enqueue, func() { execute(t, connect(t, urlForRole(t, shop, "dibs_owner")), flows) })
 	refused(t, "claim", func() error {
 		_, err := enqueue.Claim(ctx, dibs.ClaimRequest{Worker: "w", N: 1})
 		return err
@@ -131,6 +132,20 @@ func heldKeys(t *testing.T, enqueue *postgres.Store, allow func()) {
 	}
 	unique.IfHeld, unique.Delay, unique.DelayLimit = dibs.HeldPush, time.Minute, time.Hour
 	if err := meet(); err != nil {
+		t.Error(err)
+	}
+}
+
+// comesAfter enqueues a job that comes after others as soon as the role may.
+func comesAfter(t *testing.T, enqueue *postgres.Store, allow func()) {
+	t.Helper()
+	follow := func() error {
+		_, err := enqueue.Enqueue(t.Context(), []dibs.NewJob{{Queue: "shop", Kind: "k", Ref: "a"}, {Queue: "shop", Kind: "k", After: []dibs.Dep{{Ref: "a"}, {ID: 1}}}})
+		return err
+	}
+	refused(t, "after", follow)
+	allow()
+	if err := follow(); err != nil {
 		t.Error(err)
 	}
 }

@@ -36,28 +36,51 @@ func (s *Store) step(name string, args ...any) step { return step{sql: s.sql.get
 
 func (s *statements) get(name string) string {
 	return s.made(name, func(text string) string {
-		return sqlfiles.Parts(text, func(mark string) bool { return !forRates(mark) })
+		return sqlfiles.Parts(text, func(mark string) bool { return !forRates(mark) && !forFair(mark) && !forPlain(mark) })
 	})
 }
 
-// rated is the text of a file with all of its marked parts, also those for rates of groups.
+// rated is the text of a file with its marked parts, also those for rates of groups.
 func (s *statements) rated(name string) string {
-	return s.made(name+forRated, func(text string) string { return sqlfiles.Parts(text, func(string) bool { return true }) })
+	return s.made(name+forRated, func(text string) string {
+		return sqlfiles.Parts(text, func(mark string) bool { return !forFair(mark) })
+	})
 }
 
-func forRates(mark string) bool { return strings.HasPrefix(mark, "-- for rates") }
+// fair is the text of a file for queues whose groups take turns.
+func (s *statements) fair(name string) string {
+	return s.made(name+fairly, func(text string) string {
+		return sqlfiles.Parts(text, func(mark string) bool { return !forRates(mark) && !forOthers(mark) })
+	})
+}
+
+// fairRated is the text of a file for queues whose groups take turns and may have rates.
+func (s *statements) fairRated(name string) string {
+	return s.made(name+fairly+forRated, func(text string) string {
+		return sqlfiles.Parts(text, func(mark string) bool { return !forOthers(mark) })
+	})
+}
 
 // plain is the text of a file without its marked parts, for when none is needed: groups,
-// limits and LIFO in claim.sql, wide payloads in enqueue.sql. The server then takes a third
-// less time to begin a claim.
+// limits and LIFO in claim.sql, wide payloads in enqueue.sql, flows and steps in complete.sql. The server then takes a
+// third less time to begin a claim.
 func (s *statements) plain(name string) string {
-	return s.made(name+plainly, func(text string) string { return sqlfiles.Parts(text, func(string) bool { return false }) })
+	return s.made(name+plainly, func(text string) string {
+		return sqlfiles.Parts(text, func(mark string) bool { return forOthers(mark) || forPlain(mark) })
+	})
 }
 
-// These endings of a statement's name say which marked parts its text has: none, or all.
+func forRates(mark string) bool  { return strings.HasPrefix(mark, "-- for rates") }
+func forFair(mark string) bool   { return strings.HasPrefix(mark, "-- for fair") }
+func forPlain(mark string) bool  { return strings.HasPrefix(mark, "-- for plain jobs") }
+func forOthers(mark string) bool { return strings.HasPrefix(mark, "-- for other orders") }
+
+// These endings of a statement's name say which marked parts its text has: none, those for rates of groups, those for
+// fair queues.
 const (
 	plainly  = " (plain)"
 	forRated = " (rates)"
+	fairly   = " (fair)"
 )
 
 // made returns the text that treat makes of a file. It is made once.
@@ -89,7 +112,7 @@ func inDibs(name string, treat func(string) string) string {
 
 // fileOf is the name of a statement's file, without the ending for its marked parts.
 func fileOf(name string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(name, plainly), forRated)
+	return strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, plainly), forRated), fairly)
 }
 
 // schemaInText finds the schema in migrations, which write dibs.job and so on, unquoted.

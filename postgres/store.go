@@ -79,7 +79,11 @@ type Store struct {
 	goroutines    sync.WaitGroup // goroutines that listen, notify, and give back connections
 }
 
-var _ admin.Database = (*Store)(nil)
+var (
+	_ admin.Database   = (*Store)(nil)
+	_ dibs.StepStore   = (*Store)(nil)
+	_ dibs.BeforeStore = (*Store)(nil)
+)
 
 // planning keeps plans independent of table statistics, which are never right for
 // a queue: every statement has one good plan, along an index, and a connection keeps
@@ -240,6 +244,7 @@ func (s *Store) Close() error {
 	if s == nil || s.closed == nil || s.closed.Err() != nil {
 		return nil
 	}
+	s.sweeper.settler.wait(settleWait)
 	s.close()
 	s.waits.Close()
 	s.timer.Stop()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,7 @@ const (
 	sweepRounds = 100              // full batches of claims in one sweep
 )
 
-// sweeper remembers when this process last swept.
+// sweeper remembers when this process last swept, and settles.
 type sweeper struct {
 	mu              sync.Mutex
 	sweptAt         time.Time
@@ -36,6 +37,7 @@ type sweeper struct {
 	repairedAt      time.Time
 	mergedTo        atomic.Int64 // the newest tally row after the last merge
 	mendedTo        atomic.Int64 // the last job that mend.sql has looked at; 0: begin with the first
+	settler         settler
 }
 
 func (w *sweeper) due(at *time.Time, every time.Duration) bool {
@@ -75,7 +77,7 @@ func (s *Store) andSweep(ctx context.Context, claim func(claimer) (found bool, e
 		return err
 	}
 	_ = s.mindTicks(ctx, *c.due) // an error is reported by the next sweep
-	if !c.due.leasesEnded && !c.due.newQueues {
+	if !c.due.leasesEnded && !c.due.newQueues && !c.due.unsettled {
 		return nil
 	}
 	if c.due.newQueues {
@@ -83,6 +85,9 @@ func (s *Store) andSweep(ctx context.Context, claim func(claimer) (found bool, e
 	}
 	if c.due.leasesEnded {
 		err = cmp.Or(s.expire(ctx, &dibs.Swept{}), err)
+	}
+	if c.due.unsettled {
+		err = cmp.Or(s.settle(ctx), err)
 	}
 	if found { // the jobs are claimed, so an error of expire must not hide them
 		return nil
@@ -125,6 +130,9 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	if p.newQueues {
 		err = cmp.Or(s.addNewQueues(ctx, wakeups.All), err)
 	}
+	if p.unsettled {
+		err = cmp.Or(s.settle(ctx), err)
+	}
 	for _, q := range p.groups { // admit here too, as no claim from the queue may come soon
 		err = cmp.Or(s.admit(ctx, q), err)
 		s.Wake(q)
@@ -162,11 +170,12 @@ type clockDue struct {
 	known       bool   // clock_due.sql has run
 	nextTick    *int64 // microseconds until the next tick of a schedule; nil: no schedule ticks
 	newQueues   bool   // there are queues for addNewQueues to make
+	unsettled   bool   // jobs have ended that others come after, and nobody has settled that
 }
 
 // clockStep reads what the clock has made due.
 func (s *Store) clockStep(to *clockDue) step {
-	look := s.step("clock_due").into(&to.leasesEnded, &to.nextTick, &to.newQueues)
+	look := s.step("clock_due").into(&to.leasesEnded, &to.nextTick, &to.newQueues, &to.unsettled)
 	look.begin = func() { *to = clockDue{known: true} }
 	return look
 }
@@ -197,18 +206,22 @@ func (s *Store) mindTicks(ctx context.Context, due clockDue) error {
 func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 	for range sweepRounds {
 		type takenFrom struct {
-			queue string
-			n     int
+			queue    string
+			n        int
+			followed bool
 		}
 		looked, list := 0, []takenFrom{}
 		err := s.upkeep.run(ctx, s.step("turn_expire", expireBatch).into(&looked, new(string)),
-			collect(s.step("expire"), &list, func(t *takenFrom) []any { return []any{&t.queue, &t.n} }))
+			collect(s.step("expire"), &list, func(t *takenFrom) []any { return []any{&t.queue, &t.n, &t.followed} }))
 		if err != nil {
 			return err
 		}
 		for _, t := range list {
 			out.Expired += t.n
 			s.Wake(t.queue)
+			if t.followed {
+				s.settleSoon()
+			}
 		}
 		if looked < expireBatch {
 			return nil
@@ -235,12 +248,9 @@ func (s *Store) admitSteps(q queueRow, turn *string) []step {
 	if !q.grouped {
 		return nil
 	}
-	text := s.sql.get
-	if q.groupRates {
-		text = s.sql.rated
-	}
+	text := s.textFor(q)
 	steps := []step{step{sql: text("turn_admit"), args: []any{q.Name, s.admitKey(q.Name)}}.into(turn), s.step("due", q.Name), {sql: text("admit"), args: []any{q.Name, q.groupRates}}}
-	return append(steps, s.dropRates(q)...)
+	return slices.Concat(steps, s.dropRates(q), s.dropReached(q))
 }
 
 // dropRates deletes, after an admission, the rows of groups that have saved up all of their queue's

@@ -28,6 +28,7 @@ type tx struct {
 	ownTokens [][16]byte
 	touched   map[string]bool // queues that got jobs, or whose groups were changed
 	finished  []int64         // jobs whose outcomes were written
+	unsettled bool            // jobs that others come after have ended, or jobs have come that come after others
 }
 
 // Tx is the store inside a pgx transaction, and inside those that pgx makes in it by savepoints.
@@ -153,6 +154,7 @@ func (t *tx) enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, 
 	}
 	defer end()
 	out, queues, err := t.s.enqueue(ctx, jobs, t.conn)
+	t.unsettled = t.unsettled || comeAfter(jobs)
 	t.touch(queues...)
 	return out, err
 }
@@ -225,6 +227,10 @@ func (t *tx) Wake() {
 		t.s.Wake(q)
 	}
 	clear(t.touched)
+	if t.unsettled {
+		t.s.settleSoon()
+		t.unsettled = false
+	}
 	if t.finished != nil {
 		t.s.waits.Ended(func() []int64 { return t.finished })
 		t.finished = nil
@@ -263,8 +269,20 @@ func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	}
 	defer end()
 	t.finished = append(t.finished, idsOf(checked)...)
-	err = t.s.finish(ctx, checked, finisher{conn: t.conn, ownTokens: t.ownTokens})
+	f := finisher{conn: t.conn, whole: true, ownTokens: t.ownTokens, settle: func() { t.unsettled = true }}
+	if slices.ContainsFunc(checked, adds) {
+		err = t.finishAndAdd(ctx, checked, f)
+	} else {
+		err = t.s.finish(ctx, checked, f)
+	}
 	return t.explainSnapshot(ctx, checked, err)
+}
+
+// finishAndAdd is Finish for outcomes of which some add jobs.
+func (t *tx) finishAndAdd(ctx context.Context, outcomes []dibs.Outcome, f finisher) error {
+	queues, refused, err := t.s.finishAndAdd(ctx, outcomes, f)
+	t.touch(queues...)
+	return cmp.Or(err, refused)
 }
 
 // explainSnapshot replaces an error of Finish that comes from an old snapshot. A transaction with one snapshot

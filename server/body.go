@@ -160,7 +160,7 @@ func readJob(field string, raw []byte) (dibs.NewJob, error) {
 
 // passedOn lists the fields in which half a surrogate pair is accepted. JSON goes to the database as it is
 // written; in an error the half is replaced by U+FFFD, so that the attempt can be finished.
-var passedOn = []string{"payload", "metadata", "result", "error"}
+var passedOn = []string{"payload", "metadata", "result", "value", "error"}
 
 // wholeCharacters refuses half a surrogate pair, such as \ud800, in names and keys of a JSON object. The decoder
 // replaces it, as it replaces invalid UTF-8, so several names would become one.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 // enqueueOne adds one job.
@@ -24,12 +23,15 @@ func (s *Server) enqueueOne(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayMake(r.Context(), job.Queue); err != nil {
 		return err
 	}
-	got, err := s.db.Enqueue(r.Context(), []dibs.NewJob{job})
-	if _, rule, ok := wire.InvalidJob(err); ok {
-		return rule
-	}
-	if err != nil {
+	if err := alone(job); err != nil {
 		return err
+	}
+	if err := s.mayFollow(r, []dibs.NewJob{job}); err != nil {
+		return ofOne(err)
+	}
+	got, err := s.db.Enqueue(r.Context(), []dibs.NewJob{job})
+	if err != nil {
+		return ofOne(err)
 	}
 	status := http.StatusCreated
 	if got[0].Existing {
@@ -51,6 +53,7 @@ func (s *Server) enqueueBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	jobs := make([]dibs.NewJob, len(body.Jobs))
 	var queues []string
+	named := 0 // how many others the jobs name that they come after
 	for i, raw := range body.Jobs {
 		if err := r.Context().Err(); err != nil {
 			return err // the client is gone
@@ -59,6 +62,9 @@ func (s *Server) enqueueBatch(w http.ResponseWriter, r *http.Request) error {
 		job, err := readJob(fmt.Sprintf("jobs[%d]", i), raw)
 		if err != nil {
 			return err
+		}
+		if named += len(job.After); tooManyAfter(i, named) != nil {
+			return tooManyAfter(i, named)
 		}
 		if i == 0 || job.Queue != jobs[i-1].Queue {
 			if err := s.mayUse(r, job.Queue); err != nil {
@@ -69,6 +75,9 @@ func (s *Server) enqueueBatch(w http.ResponseWriter, r *http.Request) error {
 		jobs[i] = job
 	}
 	if err := s.mayMake(r.Context(), queues...); err != nil {
+		return err
+	}
+	if err := s.mayFollow(r, jobs); err != nil {
 		return err
 	}
 	got, err := s.db.Enqueue(r.Context(), jobs)

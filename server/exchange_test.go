@@ -59,6 +59,40 @@ POST /v1/jobs/prune {"ids":[2,"3",999]}
 POST /v1/jobs/prune {"queue":"emails","older_than":0}
 GET /v1/jobs/999
 `,
+	"steps": `
+POST /v1/jobs {"queue":"orders","kind":"order","payload":"seat 7"}
+POST /v1/claim {"queue":"orders","worker":"w1"}
+POST /v1/steps/list {"id":1,"token":"$TOKEN"}
+POST /v1/steps {"id":1,"token":"$TOKEN","step":"charge","value":{"a":1,"a":12345678901234567890}}
+POST /v1/steps {"id":"1","token":"$TOKEN","step":"mail"}
+POST /v1/steps {"id":1,"token":"$TOKEN","step":"mail","value":null}
+POST /v1/steps {"id":1,"token":"$TOKEN","step":"mail","value":1}
+POST /v1/steps {"id":1,"token":"$TOKEN","step":""}
+POST /v1/steps {"id":1,"token":"$TOKEN","step":"\ud800"}
+POST /v1/steps {"id":1,"token":"$TOKEN","name":"mail"}
+POST /v1/steps {"id":1,"step":"mail"}
+POST /v1/steps {"id":1,"token":"00000000000000000000000000000001","step":"other"}
+POST /v1/steps/list {"id":1,"token":"00000000000000000000000000000001"}
+POST /v1/steps/list {"id":1}
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"retry","error":"no mail","delay":0}]}
+GET /v1/jobs/1/steps
+POST /v1/claim {"queue":"orders","worker":"w1","wait":10}
+POST /v1/steps/list {"id":"1","token":"$TOKEN"}
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"retry","add":[{"kind":"k"}]}]}
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed","add":{}}]}
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed","add":[{},7]}]}
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed","add":[{},{"kind":"k","kind":"l"}]}]}
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed","add":[{},{"delay":"soon"}]}]}
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed","add":[{},{"kind":"a\u0001b"}]}]}
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed","add":[{},{"priority":-1}]}]}
+POST /v1/finish {"outcomes":[{"id":1,"token":"00000000000000000000000000000001","ending":"completed","add":[{"kind":"none"}]}]}
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed","add":[{"queue":"mails","kind":"a","payload":1},{"kind":"b","delay":60}]}]}
+POST /v1/steps {"id":1,"token":"$TOKEN","step":"late"}
+GET /v1/jobs?queue=mails
+GET /v1/jobs?queue=default
+GET /v1/jobs/1/steps
+GET /v1/jobs/999/steps
+`,
 	"problems": `
 GET /v1/job
 GET /v1//jobs
@@ -71,6 +105,9 @@ GET /v1/jobs?state=done
 GET /v1/jobs?limit=0
 GET /v1/jobs?state=dead&finished_before=yesterday
 GET /v1/jobs/1/wait?timeout=61
+GET /v1/jobs/1/before
+GET /v1/jobs/1/before?limit=1001
+GET /v1/jobs/1/before?after=page
 POST /v1/jobs
 POST /v1/jobs []
 POST /v1/jobs null
@@ -91,6 +128,11 @@ POST /v1/jobs/batch {"jobs":[{},{"metadata":{"dibs.tick":"2026-11-21T08:30:00Z"}
 POST /v1/jobs/batch {}
 POST /v1/jobs/batch {"jobs":[{},{"priority":-1}]}
 POST /v1/jobs/batch {"jobs":[{},7]}
+POST /v1/jobs/batch {"jobs":[{"ref":"page"},{"after":["page",{"ref":"page","onn":"ended"}]}]}
+POST /v1/jobs/batch {"jobs":[{"after":["page"]},{"ref":"page"}]}
+POST /v1/jobs/batch {"jobs":[{},{"after":[{"id":1,"ref":"page"}]}]}
+POST /v1/jobs {"after":["page"]}
+POST /v1/jobs {"after":[1,{"id":1,"on":"done"}]}
 POST /v1/claim {}
 POST /v1/claim {"worker":"w","n":0}
 POST /v1/claim {"worker":"w","wait":61}

@@ -121,6 +121,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"Rate": wire.Rate{}, "RateChange": wire.Rate{}, "Backoff": wire.Backoff{}, "BackoffChange": wire.Backoff{},
 		"Queue": wire.Queue{}, "QueueChange": wire.Settings{}, "Group": wire.Group{}, "Stats": wire.Stats{}, "Worker": dibs.WorkerInfo{},
 		"Schedule": wire.Schedule{}, "ScheduleChange": scheduleBody{}, "Problem": Problem{}, "IDs": idsRequest{}, "ChangedIDs": idsAnswer{},
+		"StepDone": dibs.StepDone{},
 	} {
 		got, _ := d.fields(d.Components.Schemas[name])
 		want := jsonFields(reflect.TypeOf(of))
@@ -132,10 +133,11 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	bodies := map[string]any{
 		"enqueueJobs": struct {
 			Jobs rawList `json:"jobs"`
-		}{}, "extendLeases": extendRequest{}, "finishJobs": finishRequest{}, "editJobs": editRequest{}, "pruneJobs": pruneRequest{}, "changeGroup": groupSettings{},
+		}{}, "extendLeases": extendRequest{}, "finishJobs": finishRequest{}, "writeStep": stepToWrite{}, "listHeldSteps": heldJob{}, "editJobs": editRequest{}, "pruneJobs": pruneRequest{}, "changeGroup": groupSettings{},
 	}
 	answers := map[string]any{
 		"enqueueJobs": enqueuedBatch{}, "claimJobs": claimAnswer{}, "extendLeases": extendedBatch{}, "finishJobs": finishedBatch{},
+		"writeStep": writtenStep{}, "listHeldSteps": stepsAnswer{}, "getSteps": stepsAnswer{},
 		"cancelJobs": cancelAnswer{}, "pruneJobs": pruneAnswer{}, "listQueues": queuesAnswer{}, "listGroups": groupsAnswer{}, "getStats": statsAnswer{},
 		"listWorkers": workersAnswer{}, "listSchedules": schedulesAnswer{}, "nextTicks": ticksAnswer{},
 	}
@@ -175,7 +177,7 @@ func TestSchemasRequireWhatIsAlwaysThere(t *testing.T) {
 		"Enqueued": dibs.Enqueued{}, "StreamedJob": struct {
 			Line int `json:"line"`
 		}{}, "Job": dibs.RawJob{}, "AttemptError": dibs.AttemptError{}, "ExtendedLease": extendedLease{}, "FinishedJob": finishedJob{},
-		"Page": admin.Page{}, "Rate": wire.Rate{}, "Backoff": wire.Backoff{}, "Queue": wire.Queue{}, "Group": wire.Group{}, "Stats": wire.Stats{},
+		"StepDone": dibs.StepDone{}, "Page": admin.Page{}, "Rate": wire.Rate{}, "Backoff": wire.Backoff{}, "Queue": wire.Queue{}, "Group": wire.Group{}, "Stats": wire.Stats{},
 		"Worker": dibs.WorkerInfo{}, "Problem": Problem{}, "Schedule": wire.Schedule{},
 	} {
 		var want []string
@@ -194,7 +196,8 @@ func TestLimitsAreTheLibrarys(t *testing.T) {
 	t.Parallel()
 	text := string(description)
 	for pattern, want := range map[string]int{
-		`maxItems: (\d{5})`:                            dibs.MaxBatch,
+		`maxItems: (\d{5})\b`:                          dibs.MaxBatch,
+		`maxItems: (\d{6})`:                            dibs.MaxAfter,
 		`minimum: 0, maximum: (\d+), default: 255`:     dibs.MaxPriority,
 		`maximum: 32767, default: (\d+)`:               dibs.DefaultPriority,
 		`unique_key: \{type: string, maxLength: (\d+)`: dibs.MaxUniqueKey,

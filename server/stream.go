@@ -205,6 +205,12 @@ func (st *stream) enqueue(batch []*streamed) error {
 			if err == nil {
 				err = st.mayMake(st.r.Context(), a.job.Queue)
 			}
+			if err == nil {
+				err = alone(a.job)
+			}
+			if err == nil {
+				err = ofOne(st.mayFollow(now, []dibs.NewJob{a.job}))
+			}
 			if err != nil {
 				a.fail(err)
 			}

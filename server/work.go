@@ -126,6 +126,7 @@ func (s *Server) finish(w http.ResponseWriter, r *http.Request) error {
 		return missing("outcomes")
 	}
 	outcomes := make([]dibs.Outcome, len(body.Outcomes))
+	added := adder{server: s, r: r}
 	answers := make([]finishedJob, len(outcomes))
 	at := make(map[int64]*finishedJob, len(outcomes))
 	for i, raw := range body.Outcomes {
@@ -136,10 +137,20 @@ func (s *Server) finish(w http.ResponseWriter, r *http.Request) error {
 		if err := readObject(fmt.Sprintf("outcomes[%d]", i), raw, &o); err != nil {
 			return err
 		}
-		o.Outcome.ID = int64(o.ID)
-		outcomes[i] = o.Outcome.Outcome()
+		add, err := added.read(i, o.Add)
+		if err != nil {
+			return err
+		}
+		o.Outcome.ID, o.Add = int64(o.ID), nil
+		if outcomes[i], err = o.Outcome.Outcome(); err != nil {
+			return err // cannot happen: it adds nothing here
+		}
+		outcomes[i].Add = add
 		answers[i].ID = int64(o.ID)
 		at[int64(o.ID)] = &answers[i]
+	}
+	if err := added.mayMake(); err != nil {
+		return err
 	}
 	refused := &dibs.FinishError{}
 	err := s.db.Finish(r.Context(), outcomes)

@@ -147,6 +147,7 @@ var concurrentPieces = map[string][]piece{
 	"resume":             {{"and lease_until > ?3", "and lease_until > ?3 and id not in (select id from dibs_locked)"}},
 	"due":                {{"and run_at <= ?2", "and run_at <= ?2 and id not in (select id from dibs_locked)"}},
 	"prune":              {{"and finished_at <= ?3", "and finished_at <= ?3 and id not in (select id from dibs_locked)"}},
+	"prune_steps":        {{"and finished_at <= ?3", "and finished_at <= ?3 and id not in (select id from dibs_locked)"}},
 	"mend_groups":        {{"where case", "where not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = g.queue and w.group_key = g.group_key\n  )\n  and case"}},
 	"mend_leases":        {{"> ?3 + 90000000000", "> ?3 + 90000000000 and id not in (select id from dibs_locked)"}},
 	"group":              {{"coalesce((", notDue + "coalesce(("}},

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -58,6 +59,16 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return s.common().Finish(ctx, outcomes)
 }
 
+// Steps lists what the attempts of a job have done: see dibs.StepStore.
+func (s *Store) Steps(ctx context.Context, l dibs.Lease) ([]dibs.StepDone, error) {
+	return s.common().Steps(ctx, l)
+}
+
+// PutStep writes that a step is done: see dibs.StepStore.
+func (s *Store) PutStep(ctx context.Context, l dibs.Lease, name string, value json.RawMessage) error {
+	return s.common().PutStep(ctx, l, name, value)
+}
+
 // Sweep does what is due by the clock: see dibs.Store.
 func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) { return s.common().Sweep(ctx) }
 
@@ -69,6 +80,11 @@ func (s *Store) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
 // Get returns one job in any state.
 func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	return s.reads().Get(ctx, id)
+}
+
+// Before returns a page of the jobs that a job comes after: see dibs.BeforeStore.
+func (s *Store) Before(ctx context.Context, id, after int64, n int) (jobs []*dibs.RawJob, next int64, err error) {
+	return s.reads().Before(ctx, id, after, n)
 }
 
 // List returns a page of jobs, newest first.
@@ -218,3 +234,18 @@ func (s *Store) Check(ctx context.Context) ([]string, error) { return s.reads().
 // differ from the rows, and groups that have free places but wait. Workers may run meanwhile, but all writes wait while it reads all
 // rows. The command dibs check --repair calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) { return s.common().Repair(ctx) }
+
+// Followers counts the blocked jobs of a queue that come after others.
+func (s *Store) Followers(ctx context.Context, queue string) (int, error) {
+	return s.reads().Followers(ctx, queue)
+}
+
+// Flow counts the jobs around one: see admin.Admin.
+func (s *Store) Flow(ctx context.Context, id int64) (admin.Flow, error) {
+	return s.reads().Flow(ctx, id)
+}
+
+// FlowJobs lists the jobs of a flow that have not ended: see admin.Admin.
+func (s *Store) FlowJobs(ctx context.Context, flow, before int64) ([]int64, error) {
+	return s.reads().FlowJobs(ctx, flow, before)
+}

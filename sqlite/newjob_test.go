@@ -190,7 +190,7 @@ func TestNewJobStore(t *testing.T) {
 		"windows/a window of the calendar holds the key of its jobs": "names time zones, which SQLite does not know",
 	}
 	for _, chapter := range []string{
-		"due", "extend", "progress", "finish", "fence", "retry", "resume", "sweep", "middleware", "queues", "jobs", "waiting", "list", "schedules", "workers", "repair", "close", "misuse",
+		"due", "extend", "progress", "finish", "fence", "retry", "resume", "sweep", "middleware", "queues", "jobs", "waiting", "list", "schedules", "workers", "repair", "close", "misuse", "flows", "flow order", "txflows", "flows at once", "txsteps", "add", "tx add",
 	} {
 		without[chapter] = "is about other calls"
 	}

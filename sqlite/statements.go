@@ -39,6 +39,7 @@ func load(prefix string) (*statements, error) {
 	text["enqueue_alike"] = repeated(text["enqueue"], rowstore.AlikeAtOnce)
 	text["enqueue_many"] = repeated(parameterNumber.ReplaceAllString(text["enqueue"], "?"), rowstore.ManyAtOnce)
 	text["claim_rated"] = strings.Replace(text["claim"], "order by run_at, id", s.named(afterHold)+"order by run_at, id", 1)
+	text["fair_rated"] = strings.Replace(text["fair"], "order by turn", s.named(afterHold)+"order by turn", 1)
 	for _, claim := range []string{"claim", "claim_rated"} {
 		text[claim+"_newest"] = strings.Replace(text[claim], "order by run_at, id", "order by run_at desc, id desc", 1)
 	}

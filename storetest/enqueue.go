@@ -66,7 +66,7 @@ func everyField(t *test) {
 		Queue: "q", Kind: "k", Payload: json.RawMessage(`{"a":1}`), Metadata: json.RawMessage(`{"trace":"x","n":[1,2]}`),
 		Priority: new(7), RunAt: at, MaxAttempts: 3, Group: "g", UniqueKey: "u", UniqueUntil: dibs.UntilClaimed,
 	}
-	elsewhere := []string{"Delay", "UniqueFor", "UniqueWindow", "IfHeld", "DelayLimit"} // what the chapters of keys and times try
+	elsewhere := []string{"Delay", "UniqueFor", "UniqueWindow", "IfHeld", "DelayLimit", "Ref", "After"} // what the chapters of keys, times and flows try
 	for field, value := range reflect.ValueOf(enqueued).Fields() {
 		if value.IsZero() && !slices.Contains(elsewhere, field.Name) {
 			t.Errorf("NewJob.%s is to have a value here, which shows whether it is stored", field.Name)

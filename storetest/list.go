@@ -292,9 +292,12 @@ func listNothing(t *test) {
 	t.must(err)
 	failures, err := t.db.Failures(t.ctx, admin.FailureFilter{Queues: []string{"nosuch"}})
 	t.must(err)
+	live, err := t.db.FlowJobs(t.ctx, 1, 0)
+	t.must(err)
 	for name, isNil := range map[string]bool{
 		"Queues": queues == nil, "Stats": stats == nil, "Schedules": schedules == nil, "Groups": groups == nil, "Backlogs": backlogs == nil,
 		"DueKinds": kinds == nil, "Workers": workers == nil, "Changes": changes == nil, "Failures": failures == nil,
+		"FlowJobs": live == nil,
 	} {
 		if isNil {
 			t.Errorf("%s returns nil", name)

@@ -91,7 +91,7 @@ func rowsRefused(t *test) {
 		"queue set rate_n = 5":                                                   "queue_rate_is_n_per_1s_to_31days_with_burst",
 		"queue set rate_n = -5":                                                  "queue_rate_is_n_per_1s_to_31days_with_burst",
 		"queue set group_limit = 0":                                              "queue_group_limit_is_1_to_1000000",
-		"queue set claim_order = 'random'":                                       "queue_claim_order_is_fifo_or_lifo",
+		"queue set claim_order = 'random'":                                       "queue_claim_order_is_fifo_lifo_or_fair",
 		"queue set lease = -1" + micros:                                          "queue_lease_is_100ms_to_24h",
 		"queue set lease = 9000000000000" + micros:                               "queue_lease_is_100ms_to_24h",
 		"queue set job_timeout = -1" + micros:                                    "queue_job_timeout_is_0_to_10years",

@@ -14,19 +14,29 @@ the direction of text, are written as \u escapes.
               unique_until, unique_free_at (by its period), worker, token, lease_until,
               cancel_requested, created_at, claimed_at, finished_at, errors (attempt, run_at,
               claimed_at, at, worker, error), result; of a schedule's job also schedule and tick;
+              waits_for (how many of the jobs that it comes after have not ended; 'ls' counts up to
+              1,000), flow (the least id of its call, if a job of that comes after another), cause
+              (the job because of whose end it was cancelled);
               while it runs, perhaps progress: done, total, text, at; fault where SQL by hand has
-              left no JSON, which a string shows in its place. 'show' adds why. What a job does
-              not have is left out. The payload has the bytes that were enqueued, without the
-              spaces between its parts, and with \ufffd for half of a surrogate pair (\ud800
-              alone), which jq refuses; 'dibs show ID --payload' writes it as it is. With --table,
-              "key" is the id of the row where that is no whole number from 1 on: use it, and not
-              the id, which many programs round; without a limit, max_attempts is 0.
+              left no JSON, which a string shows in its place. 'show' adds why, and steps (names of
+              those that are done). What a job does not have is left out. The payload has the
+              bytes that were enqueued, without the spaces between its parts, and with \ufffd
+              for half of a surrogate pair (\ud800 alone), which jq refuses; 'dibs show ID
+              --payload' writes it as it is. With --table, "key" is the id of the row where
+              that is no whole number from 1 on: use it, and not the id, which many programs
+              round; without a limit, max_attempts is 0.
   a page      as 'ls' writes it: jobs, next (for --after, if there are more), why
   new jobs    as 'enqueue --jobs' and 'serve' read them, each field optional:
               queue (default), kind (the queue's name), payload (null), metadata, priority,
               delay or run_at, max_attempts, group, unique_key, unique_until (finished, claimed),
               unique_for or unique_window ("day", "day in Europe/Berlin"), if_held (keep, replace,
-              push), delay_limit. A field that is not known is an error
+              push), delay_limit, ref (a name for others of the same call), after: a list of the
+              jobs that it comes after: refs in strings, ids as numbers, or objects with ref or id
+              and on (completed, ended, failed). A field that is not known is an error
+  outcomes    as 'finish' reads them, one a line, and 'work --lines' from its programs: id, token,
+              ending (completed, retry, snooze, release, dead, cancelled), result, error, delay, add
+              (new jobs, enqueued if and only if the outcome, completed, is written). A program of
+              'work --lines' may also write progress (done, total, text), and step with value
   enqueued    as 'enqueue' writes them: id; line (of the input, with many); where another
               job held the unique key, existing, and replaced or pushed if that job was
   queues      as 'queue' writes them: name, paused, concurrency, rate (n, per, burst), group_limit,
@@ -52,9 +62,15 @@ the direction of text, are written as \u escapes.
               worker, since). A name that holds jobs and is no worker has only name and running
   why         why due jobs do not start, of 'stats' and 'top' for each queue, of 'show' for the
               job, of 'ls' with queue: reason (paused, no_worker, stopping, no_worker_for_kind,
-              limit, rate, busy, hanging, group, attempts), kinds, held (of hanging: id, kind,
-              worker, since; pid and host where the register knows them), text. Left out where none
-              is known
+              limit, rate, busy, hanging, group, after, attempts), kinds, held (of hanging: id,
+              kind, worker, since; pid and host where the register knows them), text. Left out where
+              none is known
+  a flow      as 'flow' writes it: id, flow and state of the job; before (what it comes after),
+              after (what comes after it) and all (the jobs of its flow), each a list, with an item
+              for each queue and kind: queue, kind, waiting, blocked, running, completed, dead,
+              cancelled, unneeded (cancelled, as a job whose failure they need was completed); open:
+              up to 10 ids of before that have not ended; more: true if only the largest counts
+              are listed
   schedules   as 'schedule' writes them: name, spec, zone, queue, kind, payload, metadata,
               priority, max_attempts, group, jitter, missed (once, skip, all), missed_limit,
               skip_overlap, start, end, paused, owner, next, last_tick, last_job, since.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/jobs"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/queues"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/top"
@@ -42,12 +43,14 @@ func TestHelpNamesEveryFieldOfJSON(t *testing.T) {
 		"a page":    {jobs.PageJSON{}},
 		"a look":    {top.JSON{}},
 		"new jobs":  {wire.NewJob{}},
+		"outcomes":  {wire.Outcome{}},
 		"enqueued":  {jobs.Enqueued{}},
 		"queues":    {wire.Queue{}, wire.Group{}},
 		"counts":    {jobs.HeldStatsJSON{}},
 		"failures":  {failures.Group{}},
 		"workers":   {queues.WorkerLine{}},
 		"why":       {holdups.Hold{}},
+		"a flow":    {admin.Flow{}},
 		"schedules": {wire.Schedule{}},
 	} {
 		if entries[entry] == "" {

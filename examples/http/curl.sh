@@ -25,3 +25,10 @@ curl -s "http://127.0.0.1:7070/v1/jobs/$id/wait?timeout=20"
 # Many jobs, line by line, with one answer a line.
 printf '{"queue": "index", "payload": %d}\n' 1 2 3 |
   curl -sT - -X POST -H 'Content-Type: application/x-ndjson' http://127.0.0.1:7070/v1/jobs/stream
+
+# A part of a job that later attempts must not do again: write the step, and read those that are done.
+curl -s --json '{"queue": "orders", "payload": "order 7"}' http://127.0.0.1:7070/v1/jobs > /dev/null
+curl -s --json '{"queue": "orders", "worker": "till-1", "lease": "1m"}' http://127.0.0.1:7070/v1/claim > order.json
+lease=$(jq -c '.jobs[0] | {id, token}' order.json)
+echo "$lease" | jq -c '. + {step: "charge", value: {receipt: "r-17"}}' | curl -s --json @- http://127.0.0.1:7070/v1/steps
+curl -s --json "$lease" http://127.0.0.1:7070/v1/steps/list

@@ -191,8 +191,8 @@ func allowed(q *dibs.Queue) error {
 		return invalid("concurrency", "must be 0 (no limit) to 1000000, got %d", q.Concurrency)
 	case q.MaxAttempts < 1 || q.MaxAttempts > 1_000_000:
 		return invalid("max_attempts", "must be 1 to 1000000, got %d", q.MaxAttempts)
-	case q.Order != dibs.FIFO && q.Order != dibs.LIFO:
-		return invalid("order", "must be fifo or lifo, got %q", clip(string(q.Order)))
+	case q.Order != dibs.FIFO && q.Order != dibs.LIFO && q.Order != dibs.Fair:
+		return invalid("order", "must be fifo, lifo or fair, got %q", clip(string(q.Order)))
 	case b.Base < time.Millisecond || b.Base > dibs.MaxDelay:
 		return invalid("backoff.base", "must be 1ms to %v, got %v", dibs.MaxDelay, b.Base)
 	case b.Max < b.Base || b.Max > dibs.MaxDelay:

@@ -172,9 +172,13 @@ func Outcomes(outcomes []dibs.Outcome) ([]dibs.Outcome, error) {
 	}
 	seen := make(map[int64]bool, len(outcomes))
 	out := make([]dibs.Outcome, len(outcomes))
+	added := 0
 	for i, o := range outcomes {
 		if err := outcome(&o, seen); err != nil {
 			return nil, inBatch(err, "outcomes", i)
+		}
+		if added += len(o.Add); added > dibs.MaxBatch {
+			return nil, inBatch(invalid("add", "the outcomes of one call add more than %d jobs", dibs.MaxBatch), "outcomes", i)
 		}
 		out[i] = o
 	}
@@ -221,7 +225,7 @@ func outcome(o *dibs.Outcome, seen map[int64]bool) error {
 		return err
 	}
 	o.Error = ErrorText(o.Error)
-	return nil
+	return adds(o)
 }
 
 // ErrorText makes a text fit for the error history.

@@ -32,6 +32,8 @@ type Row struct {
 	Period     Period
 	IfHeld     dibs.IfHeld // empty if the job has no key
 	DelayLimit time.Duration
+
+	Edges []Edge // the jobs that it comes after
 }
 
 // Jobs checks a batch for Enqueue. limit gives a queue's payload limit in bytes.
@@ -46,6 +48,9 @@ func Jobs(jobs []dibs.NewJob, limit func(queue string) (int, error)) ([]Row, err
 			return nil, inBatch(err, "jobs", i)
 		}
 		rows[i] = r
+	}
+	if err := edges(jobs, rows); err != nil {
+		return nil, err
 	}
 	return rows, CheckPayloads(rows, limit)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,16 +18,16 @@ import (
 // Hold is one reason why due jobs of a queue do not start.
 type Hold struct {
 	Queue string `json:"queue,omitempty"` // set only if the reader could not tell which queue is meant
-	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy", "hanging", "rate", "group" or
-	// "attempts".
+	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy", "hanging", "rate", "group",
+	// "after" or "attempts".
 	Reason string    `json:"reason"`
 	Kinds  []string  `json:"kinds,omitempty"` // for no_worker_for_kind: the kinds that no worker handles
 	Held   []HeldJob `json:"held,omitempty"`  // for hanging: jobs that run for long, longest first
 	Text   string    `json:"text"`
 	Short  string    `json:"-"` // Text in a few words, for a column
 
-	OfGroups bool   `json:"-"` // the reason holds up only some groups of the queue
-	By       string `json:"-"` // for busy: the other queue whose jobs hold most places
+	OfSome bool   `json:"-"` // the reason holds up only some groups of the queue, or only jobs that come after others
+	By     string `json:"-"` // for busy: the other queue whose jobs hold most places
 }
 
 // Plain is the text without a command of dibs that it may end in.
@@ -40,6 +41,7 @@ type Reader interface {
 	Queues(ctx context.Context, names ...string) ([]dibs.Queue, error)
 	Workers(ctx context.Context) ([]dibs.WorkerInfo, error)
 	DueKinds(ctx context.Context, queue string) ([]string, error)
+	Followers(ctx context.Context, queue string) (int, error)
 	HangReader
 }
 
@@ -49,6 +51,7 @@ type Look struct {
 	Seen
 	kinds map[string][]string // the kinds of due jobs by queue, read only if they matter
 	hangs map[string]Hang
+	after map[string]int64 // how many blocked jobs of a queue come after others, as far as they were counted
 }
 
 // Seen is what a database says of its queues and workers.
@@ -56,6 +59,7 @@ type Seen struct {
 	Stats   []admin.QueueStats
 	Queues  []dibs.Queue
 	Workers []dibs.WorkerInfo
+	Open    map[int64][]int64 // some of the jobs that a job waits for, where somebody has read them
 }
 
 // kindsOfQueues is the number of queues for which one look reads the kinds of due jobs.
@@ -76,7 +80,7 @@ func Read(ctx context.Context, db any, stats []admin.QueueStats) (Look, error) {
 }
 
 func read(ctx context.Context, reader Reader, stats []admin.QueueStats) (w Look, err error) {
-	w.Stats, w.kinds = stats, map[string][]string{}
+	w.Stats, w.kinds, w.after = stats, map[string][]string{}, map[string]int64{}
 	if w.Queues, err = reader.Queues(ctx); err != nil {
 		return w, err
 	}
@@ -90,6 +94,16 @@ func read(ctx context.Context, reader Reader, stats []admin.QueueStats) (w Look,
 		if w.kinds[s.Queue], err = reader.DueKinds(ctx, s.Queue); err != nil {
 			return w, err
 		}
+	}
+	for _, s := range stats {
+		if s.Blocked == 0 || len(w.after) == kindsOfQueues {
+			continue
+		}
+		n, err := reader.Followers(ctx, s.Queue)
+		if err != nil {
+			return w, err
+		}
+		w.after[s.Queue] = int64(n)
 	}
 	w.hangs, err = Hanging(ctx, reader, w.Seen, false)
 	return w, err
@@ -166,12 +180,29 @@ func (w *Look) Of(s admin.QueueStats) (list []Hold) {
 	or := ""
 	if s.HeldGroups > 0 {
 		or = " or for its rate"
-		add(Hold{Reason: "rate", Short: "groups held by rate", Text: fmt.Sprintf("%s; '%s' lists them", words.Verb(s.HeldGroups, "group is held by its rate", "groups are held by their rates"), words.Command("dibs queue", s.Queue)), OfGroups: true})
+		add(Hold{Reason: "rate", Short: "groups held by rate", Text: fmt.Sprintf("%s; '%s' lists them", words.Verb(s.HeldGroups, "group is held by its rate", "groups are held by their rates"), words.Command("dibs queue", s.Queue)), OfSome: true})
 	}
-	if s.Blocked > 0 {
-		add(Hold{Reason: "group", Short: "turn of group", Text: words.Verb(s.Blocked, "job waits for its turn in its group", "jobs wait for their turns in their groups") + or + unclaimed(s), OfGroups: true})
+	after, turns := w.blocked(s)
+	if after > 0 {
+		more := ""
+		if after == admin.FollowersCap {
+			more = "at least "
+		}
+		add(Hold{Reason: "after", Short: "after other jobs", Text: more + words.Verb(after, "job comes after others that have not ended", "jobs come after others that have not ended"), OfSome: true})
+	}
+	if turns > 0 {
+		add(Hold{Reason: "group", Short: "turn of group", Text: words.Verb(turns, "job waits for its turn in its group", "jobs wait for their turns in their groups") + or + unclaimed(s), OfSome: true})
 	}
 	return list
+}
+
+// blocked counts the blocked jobs of a queue that come after others, and those that wait for their turns in their groups.
+func (w *Look) blocked(s admin.QueueStats) (after, turns int64) {
+	after = min(w.after[s.Queue], s.Blocked)
+	if after == admin.FollowersCap { // there may be more
+		return after, 0
+	}
+	return after, s.Blocked - after
 }
 
 // hanging adds, as a reason, the jobs of a queue that hang.
@@ -285,18 +316,41 @@ func (w *Look) OfJob(j *dibs.RawJob) (list []Hold) {
 		w.kinds[j.Queue] = []string{j.Kind}
 	}
 	for _, h := range w.Of(w.Stats[i]) {
-		if !h.OfGroups {
+		if !h.OfSome && (j.WaitsFor == 0 || slices.Contains(lasting, h.Reason)) {
 			list = append(list, h)
 		}
+	}
+	if j.WaitsFor > 0 {
+		return append([]Hold{follows(j, w.Open[j.ID])}, list...)
 	}
 	paced := Held(j.HeldUntil)
 	switch {
 	case j.Group != "" && paced != "" && Held(w.Stats[i].HeldUntil) == "":
 		list = append(list, Hold{Reason: "rate", Text: "its group is " + paced})
+	case j.State == dibs.Blocked && j.Group == "":
+		list = append(list, Hold{Reason: "after", Text: "the jobs that it comes after have ended just now"})
 	case j.State == dibs.Blocked:
 		list = append(list, Hold{Reason: "group", Text: fmt.Sprintf("it waits for its turn in its group (%d at a time)", j.GroupLimit) + unclaimed(w.Stats[i])})
 	}
 	return list
+}
+
+// lasting are the reasons that hold up a job also once those that it comes after have ended.
+var lasting = []string{"paused", "no_worker", "stopping", "no_worker_for_kind"}
+
+// follows is the reason why a job that comes after others does not start.
+func follows(j *dibs.RawJob, open []int64) Hold {
+	text := "it comes after " + words.Verb(int64(j.WaitsFor), "job that has not ended", "jobs that have not ended")
+	if len(open) > 0 {
+		ids := make([]string, len(open))
+		for i, id := range open {
+			ids[i] = strconv.FormatInt(id, 10)
+		}
+		if text += ": " + strings.Join(ids, ", "); j.WaitsFor > len(open) {
+			text += " …"
+		}
+	}
+	return Hold{Reason: "after", Text: text}
 }
 
 // UsedUp is the reason why a row of an adopted table that waits is not claimed: other programs have counted its last attempt.

@@ -13,7 +13,8 @@ import (
 )
 
 // jobRow reads the rows of get.sql, wait.sql and the lists, all into the same variables: allocating new ones for each
-// row takes longer than all else.
+// row takes longer than all else. A row has: whether it has no job, the id, how many other jobs the job waits
+// for, and the columns of the view of live or of ended jobs.
 type jobRow struct {
 	only             bool // the row has an id but no job
 	id               int64
@@ -25,11 +26,11 @@ type jobRow struct {
 func (r *jobRow) columns() []any {
 	j := &r.job
 	return []any{
-		&r.only, &r.id, Number(&j.ID), Text(&j.Queue), Text(&j.Kind), Text(&j.State), (*[]byte)(&j.Payload), (*[]byte)(&j.Metadata),
+		&r.only, &r.id, Number(&j.WaitsFor), Number(&j.ID), Text(&j.Queue), Text(&j.Kind), Text(&j.State), (*[]byte)(&j.Payload), (*[]byte)(&j.Metadata),
 		Number(&j.Priority), Time(&j.RunAt), Number(&j.Attempt), Number(&j.Excused), Number(&j.MaxAttempts), Text(&j.Group),
 		Number(&j.GroupLimit), Text(&j.UniqueKey), Text(&j.UniqueUntil), Text(&j.Worker), Token(&j.Token), Time(&j.LeaseUntil),
 		Bool(&j.CancelRequested), Time(&j.CreatedAt), Time(&j.ClaimedAt), Time(&j.FinishedAt), &r.errors, (*[]byte)(&j.Result), &r.progress,
-		Time(&j.HeldUntil), Time(&j.UniqueFreeAt),
+		Time(&j.HeldUntil), Time(&j.UniqueFreeAt), Number(&j.Flow), Number(&j.Cause),
 	}
 }
 
@@ -105,6 +106,29 @@ func (c Calls) Ended(ctx context.Context, ids []int64) (found waits.Found, err e
 		found.Missing = append(found.Missing, j.ID)
 	}
 	return found, c.Failed("", err)
+}
+
+// Before returns a page of the jobs that a job comes after: see dibs.BeforeStore.
+func (c Calls) Before(ctx context.Context, id, after int64, n int) (page []*dibs.RawJob, next int64, err error) {
+	if err := c.Ready(ctx, "before"); err != nil {
+		return nil, 0, err
+	}
+	if err := checks.Before(id, after, n); err != nil {
+		return nil, 0, err
+	}
+	var gone []*dibs.RawJob
+	if err := c.Read(ctx, c.jobs(&page, &gone, "before", id, after, n)); err != nil {
+		return nil, 0, c.Failed("before", err)
+	}
+	if len(page)+len(gone) < n {
+		return page, 0, nil
+	}
+	for _, rows := range [][]*dibs.RawJob{page, gone} {
+		if len(rows) > 0 {
+			next = max(next, rows[len(rows)-1].ID)
+		}
+	}
+	return page, next, nil
 }
 
 // holder returns the job that holds a unique key, if one does.

@@ -53,8 +53,12 @@ func (s *Session) findDamage() (all []reads.Damage, err error) {
 }
 
 func (s *Session) mend(w reads.Damage) error {
-	if w.State == "group" {
+	switch w.State {
+	case "group":
 		return s.touchAll(w.Queue)
+	case "step":
+		s.later("stray_steps")
+		return nil
 	}
 	s.count(w.Queue, func(t *tally) {
 		switch state := dibs.State(w.State); state {

@@ -104,6 +104,11 @@ func (s *Session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.Order == dibs.Fair {
+		if err := s.claimFair(c, kinds, n); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.claimLanes(c, kinds, n); err != nil || len(c.jobs) == 0 {
 		return nil, err
 	}

@@ -38,6 +38,7 @@ const (
 	TurnSweep Turn = "sweep" // delete what is no longer kept, and merge counts; for all queues
 	TurnQueue Turn = "queue" // delete a queue; shared by calls that add jobs or groups to it
 	TurnGroup Turn = "group" // set a limit or a rate of a group; the turn's name is the queue's and then the group's
+	TurnFlows Turn = "flows" // look at the ends of jobs that others come after; for all queues
 	TurnTicks Turn = "ticks" // change schedules, or enqueue the jobs of their ticks; for all queues
 )
 

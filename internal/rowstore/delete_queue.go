@@ -66,7 +66,7 @@ func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) er
 	if err := s.WriteTally(); err != nil { // write the counts of this transaction, so that they are deleted, too
 		return err
 	}
-	gone := []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_keys", "drop_queue_tally"}
+	gone := []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_reached", "drop_queue_keys", "drop_queue_tally"}
 	if s.concurrent() {
 		gone = append(gone, "drop_queue_wakes", "drop_queue_starts", "drop_queue_limits_set")
 	}

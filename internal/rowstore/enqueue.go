@@ -14,6 +14,7 @@ const (
 	gateBlocked = 1
 	gateLater   = 2
 	gateCounted = 3
+	gateAfter   = 5 // the job waits for others
 )
 
 // enqueueAlone is what Enqueue does inside of its middleware.
@@ -37,6 +38,15 @@ func (s *Session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
 
 // enqueueRows inserts jobs. Their queues must exist.
 func (s *Session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
+	done, err := s.insertRows(rows)
+	if err != nil {
+		return nil, err
+	}
+	return done, s.settle()
+}
+
+// insertRows inserts jobs, and leaves groups and followers to settle. Their queues must exist.
+func (s *Session) insertRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 	now := s.now()
 	if err := s.lockKeys(rows); err != nil {
 		return nil, err
@@ -56,7 +66,7 @@ func (s *Session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 		}
 		i += n
 	}
-	return done, s.settle()
+	return done, s.link(rows, done)
 }
 
 // fit makes the queues that do not exist yet, and checks payloads by the limits of the queues.
@@ -103,8 +113,12 @@ func (s *Session) newJob(r *checks.Row, now int64) (newJob, error) {
 	if !r.RunAt.IsZero() {
 		runAt = max(now, r.RunAt.UnixMicro())
 	}
+	gate := firstGate(r.Group, runAt, now)
+	if len(r.Edges) > 0 {
+		gate = gateAfter
+	}
 	return newJob{columns{
-		queue: r.Queue, kind: r.Kind, priority: r.Priority, runAt: runAt, gate: firstGate(r.Group, runAt, now),
+		queue: r.Queue, kind: r.Kind, priority: r.Priority, runAt: runAt, gate: gate,
 		maxAttempts: cmp.Or(r.MaxAttempts, q.MaxAttempts), group: r.Group,
 		uniqueKey: r.UniqueKey, uniqueUntil: r.UniqueUntil, createdAt: now, metadata: string(r.Metadata),
 	}, string(r.Payload), r}, nil
@@ -179,6 +193,10 @@ func firstGate(group string, runAt, now int64) int {
 
 // countArrival counts a job that now waits at gate, and touches its group.
 func (s *Session) countArrival(queue, key string, gate int) {
+	if gate == gateAfter { // it takes no place yet
+		s.count(queue, func(t *tally) { t.blocked++ })
+		return
+	}
 	s.woken[queue] = true
 	if gate != gateLater { // a job whose time has not come takes no place yet
 		s.touch(queue, key)

@@ -100,6 +100,7 @@ func (s *Session) finish(outcomes []dibs.Outcome) (r refused, err error) {
 		return r, err
 	}
 	var all fates
+	adding := map[int64]bool{} // the jobs whose written outcomes add others
 	perClaim := make(map[dibs.Token]int, 1)
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -118,8 +119,18 @@ func (s *Session) finish(outcomes []dibs.Outcome) (r refused, err error) {
 		}
 		s.apply(j, decide(o, j, q, now), q, &all)
 		perClaim[o.Token]++
+		if len(o.Add) > 0 {
+			adding[o.ID] = true
+		}
+	}
+	left, err := s.heritages(outcomes, adding)
+	if err != nil {
+		return r, err
 	}
 	s.writeFates(&all, now)
+	if err := s.add(outcomes, left); err != nil {
+		return r, err
+	}
 	for token, n := range perClaim {
 		s.later("drop_claim", token[:], n)
 	}
@@ -140,6 +151,8 @@ type heldJob struct {
 	worker          string
 	cancelRequested bool
 	errors          string // the error history, as it is stored
+	links           links
+	stepped         bool // the job has steps
 }
 
 // holding reads those of the jobs that are claimed, whether or not their leases have ended.
@@ -148,7 +161,8 @@ func (s *Session) holding(ids []int64) (map[int64]*heldJob, error) {
 	err := s.each("held", func(rows *sql.Rows) error {
 		j := &heldJob{}
 		err := rows.Scan(&j.id, reads.Token(&j.token), reads.Text(&j.queue), reads.Text(&j.group), &j.attempt, &j.excused, &j.maxAttempts,
-			&j.runAt, &j.claimedAt, &j.leaseUntil, reads.Text(&j.worker), &j.cancelRequested, reads.Text(&j.errors))
+			&j.runAt, &j.claimedAt, &j.leaseUntil, reads.Text(&j.worker), &j.cancelRequested, reads.Text(&j.errors),
+			&j.links.followed, &j.links.inFlow, &j.stepped)
 		jobs[j.id] = j
 		return err
 	}, jsonIDs(ids))
@@ -161,6 +175,7 @@ type fate struct {
 	State  dibs.State `json:"state,omitempty"` // a final state; give_back.sql does not use it
 	RunAt  int64      `json:"run_at"`
 	Cancel bool       `json:"cancel,omitempty"` // an operator has just asked to cancel the job
+	Cause  int64      `json:"cause,omitempty"`  // the job because of which it is cancelled
 	Errors string     `json:"errors,omitempty"` // the new error history; empty: it does not change
 	Result string     `json:"result,omitempty"`
 
@@ -168,6 +183,8 @@ type fate struct {
 	failed      bool // the attempt counts as failed
 	excused     bool // the attempt does not count
 	leavesPlace bool // the job gives up its group's place
+	links       links
+	stepped     bool // the job has steps
 }
 
 // after is the state of the job after an outcome: see dibs.RawJob.After.
@@ -221,6 +238,7 @@ func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
 
 // apply counts what becomes of a job, and adds it to the fates that writeFates writes.
 func (s *Session) apply(j *heldJob, f fate, q *queue, all *fates) {
+	f.links = j.links
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
 		t.running--
@@ -241,6 +259,7 @@ func (s *Session) apply(j *heldJob, f fate, q *queue, all *fates) {
 		s.woken[j.queue] = true // its end may let another job start under the limit
 	}
 	if f.State.Final() {
+		f.stepped = j.stepped
 		s.end(f, q, all)
 		return
 	}
@@ -263,6 +282,7 @@ type fates struct {
 	ended     []fate              // other jobs to copy to the finished ones
 	large     []fate              // completed jobs with large results to copy to the finished ones
 	gone      []int64             // jobs to delete from the live ones
+	stepped   []int64             // jobs that are not kept and have steps, which go too
 }
 
 // comeback says how a job waits again: at which gate, and whether its attempt counts.
@@ -271,10 +291,15 @@ type comeback struct {
 	excused bool
 }
 
-// end moves a live job to the finished ones. If the queue does not keep it, it is deleted.
+// end moves a live job to the finished ones. If the queue does not keep it, it is deleted, unless others come after it:
+// then it is kept until they have ended.
 func (s *Session) end(f fate, q *queue, all *fates) {
 	all.gone = append(all.gone, f.ID)
-	if retention(&q.Queue, f.State) == 0 {
+	s.noteEnd(f.ID, f.links)
+	if retention(&q.Queue, f.State) == 0 && !f.links.followed {
+		if f.stepped {
+			all.stepped = append(all.stepped, f.ID)
+		}
 		return
 	}
 	s.count(q.Name, func(t *tally) { t.ended(f.State, 1) })
@@ -305,6 +330,9 @@ func (s *Session) writeFates(all *fates, now int64) {
 	}
 	if len(all.gone) > 0 {
 		s.later("remove", jsonIDs(all.gone))
+	}
+	if len(all.stepped) > 0 {
+		s.later("drop_steps", jsonIDs(all.stepped))
 	}
 }
 

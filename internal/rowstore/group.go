@@ -1,6 +1,10 @@
 package rowstore
 
-import "database/sql"
+import (
+	"database/sql"
+
+	"github.com/dibs-queue/dibs"
+)
 
 // touch records a group, so that settle gives its places anew before the call ends.
 func (s *Session) touch(queue, key string) {
@@ -23,6 +27,9 @@ func (s *Session) touchAll(queue string) error {
 // each group hold its places, and no others do. If others write at the same time, settle only
 // leaves wake rows, and the next admission gives the places.
 func (s *Session) settle() error {
+	if err := s.settleFlows(); err != nil {
+		return err
+	}
 	if s.concurrent() {
 		s.askForPlaces()
 		return nil
@@ -59,8 +66,14 @@ func (s *Session) settleTouched(between func(*Session, *queue) error) error {
 		}
 	}
 	var again []group
+	rounds := map[string]*round{}
+	for name, q := range queues {
+		if q.Order == dibs.Fair {
+			rounds[name] = &round{}
+		}
+	}
 	for g, held := range counted {
-		busy, err := s.give(queues[g.queue], g, held)
+		busy, err := s.give(queues[g.queue], g, held, rounds[g.queue])
 		if err != nil {
 			return err
 		}
@@ -83,18 +96,19 @@ type places struct {
 	started   int  // places of jobs that wait for their retry in a strict queue
 	loose     int  // places of other waiting jobs, which a better job may take
 	overtaken bool // a blocked job comes before one of the loose ones
+	turnless  int  // loose places of jobs without a turn
 }
 
 func (s *Session) places(q *queue, key string) (h places, err error) {
 	if h.limit, err = s.groupLimit(q, key); err == nil {
-		_, err = s.one("group", []any{q.Name, key, s.now(), q.Strict}, &h.running, &h.started, &h.loose, &h.overtaken)
+		_, err = s.one("group", []any{q.Name, key, s.now(), q.Strict}, &h.running, &h.started, &h.loose, &h.overtaken, &h.turnless)
 	}
 	return h, err
 }
 
-// give gives the places of a group as they were counted. busy is true if another transaction has locked a job
+// give gives the places of a group as they were counted; r is the round of a fair queue, or nil. busy is true if another transaction has locked a job
 // whose place should change: the job keeps its place, and the places must be given again.
-func (s *Session) give(q *queue, g group, h places) (busy bool, err error) {
+func (s *Session) give(q *queue, g group, h places, r *round) (busy bool, err error) {
 	now := s.now()
 	pace, err := s.pace(q, g.key)
 	if err != nil {
@@ -104,7 +118,7 @@ func (s *Session) give(q *queue, g group, h places) (busy bool, err error) {
 	most, room := pace.most(left), max(0, left-h.started)
 	free := pace.free(now, room, h.started)
 	var out displaced
-	if h.overtaken || h.started > most || h.loose > free {
+	if h.overtaken || r != nil && h.turnless > 0 || h.started > most || h.loose > free {
 		if out, err = s.displace(g, now, q.Strict, most); err != nil {
 			return false, err
 		}
@@ -113,7 +127,7 @@ func (s *Session) give(q *queue, g group, h places) (busy bool, err error) {
 	}
 	admitted := 0
 	if free > h.loose {
-		n, err := s.exec("admit", g.queue, g.key, free-h.loose)
+		n, err := s.admitFirst(g, free-h.loose, r, out.turns)
 		if err != nil {
 			return false, err
 		}
@@ -138,14 +152,21 @@ func (s *Session) give(q *queue, g group, h places) (busy bool, err error) {
 
 // displaced counts the jobs that have lost their places, by the kind of place. blocked is how many of them are blocked
 // now; the others are not due.
-type displaced struct{ started, loose, blocked int }
+type displaced struct {
+	started, loose, blocked int
+	turns                   [][2]int64 // the turns and admissions that they had in a fair queue
+}
 
 // displace takes their places away from jobs.
 func (s *Session) displace(g group, now int64, strict bool, started int) (d displaced, err error) {
 	err = s.each("displace", func(rows *sql.Rows) error {
 		var gate int
 		var wasStarted bool
-		err := rows.Scan(&gate, &wasStarted)
+		var turn, admitted sql.NullInt64
+		err := rows.Scan(&gate, &wasStarted, &turn, &admitted)
+		if turn.Valid {
+			d.turns = append(d.turns, [2]int64{turn.Int64, admitted.Int64})
+		}
 		if gate == gateBlocked {
 			d.blocked++
 		}

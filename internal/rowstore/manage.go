@@ -24,6 +24,8 @@ type liveJob struct {
 	attempt  int
 	group    string
 	created  time.Time
+	links    links
+	stepped  bool // the job has steps
 }
 
 // readLive reads those of the jobs that have not ended.
@@ -31,7 +33,8 @@ func (s *Session) readLive(ids ...int64) ([]*liveJob, error) {
 	var jobs []*liveJob
 	err := s.each("live", func(rows *sql.Rows) error {
 		j := &liveJob{}
-		err := rows.Scan(&j.ID, reads.Text(&j.queue), &j.Gate, &j.running, &j.Priority, &j.RunAt, &j.attempt, reads.Text(&j.group), reads.Time(&j.created))
+		err := rows.Scan(&j.ID, reads.Text(&j.queue), &j.Gate, &j.running, &j.Priority, &j.RunAt, &j.attempt, reads.Text(&j.group), reads.Time(&j.created),
+			&j.links.followed, &j.links.inFlow, &j.stepped)
 		jobs = append(jobs, j)
 		return err
 	}, jsonIDs(ids))
@@ -49,7 +52,7 @@ func distinct(ids []int64) []int64 { return slices.Compact(slices.Sorted(slices.
 func (s *Session) countLeaving(j *liveJob) {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
-		if j.Gate == gateBlocked {
+		if j.Gate == gateBlocked || j.Gate == gateAfter {
 			t.blocked--
 		} else {
 			t.waiting--
@@ -90,7 +93,7 @@ func (s *Session) cancelAll(ids []int64) (ended, asked []int64, err error) {
 		}
 		ended = append(ended, j.ID)
 		s.countLeaving(j)
-		s.end(fate{ID: j.ID, State: dibs.Cancelled, Cancel: true}, q, &all)
+		s.end(fate{ID: j.ID, State: dibs.Cancelled, Cancel: true, links: j.links, stepped: j.stepped}, q, &all)
 	}
 	if len(asked) > 0 {
 		s.later("cancel", jsonIDs(asked))
@@ -107,6 +110,7 @@ type endedJob struct {
 	queue, group, uniqueKey string
 	state                   dibs.State
 	at                      time.Time // when it ended
+	links                   links
 }
 
 // readEnded reads those of the jobs that ended at until or before, or whenever they ended if it is zero.
@@ -115,7 +119,8 @@ func (s *Session) readEnded(ids []int64, until time.Time) ([]*endedJob, error) {
 	ids, found := distinct(ids), 0
 	err := s.each("ended", func(rows *sql.Rows) error {
 		j := &endedJob{}
-		err := rows.Scan(&j.ID, reads.Text(&j.queue), reads.Text(&j.state), reads.Text(&j.group), reads.Text(&j.uniqueKey), &j.Holds, reads.Time(&j.at))
+		err := rows.Scan(&j.ID, reads.Text(&j.queue), reads.Text(&j.state), reads.Text(&j.group), reads.Text(&j.uniqueKey), &j.Holds, reads.Time(&j.at),
+			&j.links.followed, &j.links.inFlow)
 		found++
 		if until.IsZero() || !j.at.After(until) {
 			jobs = append(jobs, j)
@@ -141,7 +146,7 @@ func (s *Store) DeleteEnded(ctx context.Context, ids []int64, until time.Time) (
 
 // changeEnded removes those of the jobs from the finished ones that ended at until or before, or whenever they ended if
 // it is zero, after a change to them if there is one. It returns their ids.
-func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, change func(*Session, []*endedJob)) (done []int64, err error) {
+func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until time.Time, change func(*Session, []*endedJob) error) (done []int64, err error) {
 	if err := checks.Until(until); err != nil {
 		return nil, err
 	}
@@ -157,18 +162,35 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 		if err != nil {
 			return err
 		}
-		if change != nil {
-			if err := tx.keysLocked(jobs, keys); err != nil {
-				return err
-			}
-			change(tx, jobs)
+		if change == nil { // those that are kept for others are not deleted
+			jobs = slices.DeleteFunc(jobs, func(j *endedJob) bool { return j.links.followed })
 		}
 		done = nil
 		for _, j := range jobs {
 			done = append(done, j.ID)
+		}
+		if change != nil {
+			revived, more, err := tx.revived(jobs)
+			if err != nil {
+				return err
+			}
+			jobs, keys = append(jobs, revived...), append(keys, more...)
+			if err := tx.keysLocked(jobs, keys); err != nil {
+				return err
+			}
+			if err := change(tx, jobs); err != nil {
+				return err
+			}
+		}
+		var gone []int64
+		for _, j := range jobs {
+			gone = append(gone, j.ID)
 			tx.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
 		}
-		tx.later("remove_finished", jsonIDs(done))
+		tx.later("remove_finished", jsonIDs(gone))
+		if change == nil {
+			tx.later("drop_steps", jsonIDs(gone))
+		}
 		return tx.settle()
 	})
 	if err != nil {
@@ -178,18 +200,25 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 }
 
 // requeue puts jobs back to waiting. If several have the same unique key, the first gets it back.
-func (s *Session) requeue(jobs []*endedJob) {
+func (s *Session) requeue(jobs []*endedJob) error {
 	now := s.now()
+	waiting, err := s.reopenEdges(jobs)
+	if err != nil {
+		return err
+	}
 	type key struct{ queue, key string }
 	held := make(map[key]bool)
 	for _, j := range jobs {
 		k := key{j.queue, j.uniqueKey}
 		j.Holds = j.Holds && !held[k]
 		held[k] = held[k] || j.Holds
-		j.Gate = firstGate(j.group, now, now)
+		if j.Gate = firstGate(j.group, now, now); waiting[j.ID] {
+			j.Gate = gateAfter
+		}
 		s.countArrival(j.queue, j.group, j.Gate)
 	}
 	laterRows(s, "reopen", jobs, now)
+	return s.waitAgain(jobs, waiting)
 }
 
 // Edit changes the priority or run_at of jobs that wait.
@@ -243,8 +272,11 @@ func (s *Session) move(j *liveJob, runAt int64, group string) error {
 	s.countLeaving(j)
 	keeps := q.Strict && j.attempt > 0 && j.Gate == gateReady && group == j.group
 	j.RunAt, j.group = runAt, group
-	if j.Gate = firstGate(group, runAt, now); keeps {
+	switch {
+	case keeps:
 		j.Gate = gateReady
+	case j.Gate != gateAfter: // a job that waits for others goes on waiting for them
+		j.Gate = firstGate(group, runAt, now)
 	}
 	s.countArrival(j.queue, group, j.Gate)
 	return nil

@@ -3,6 +3,8 @@ package rowstore
 import (
 	"database/sql"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/reads"
 )
 
 const (
@@ -76,6 +78,18 @@ func (s *Session) mendSome(after, now int64) (last int64, n int, err error) {
 		s.touch(g.queue, g.key)
 		return err
 	}, after, mendBatch)
+	if err == nil {
+		err = s.each("mend_followers", func(rows *sql.Rows) error {
+			var id, gone int64
+			err := rows.Scan(&id, reads.Number(&gone))
+			s.flows.children = append(s.flows.children, id)
+			if gone != 0 {
+				s.flows.ended = append(s.flows.ended, gone)
+			}
+			n++
+			return err
+		}, after, mendBatch)
+	}
 	if err == nil {
 		_, err = s.one("mended_to", []any{after, mendBatch}, &last)
 	}

@@ -96,8 +96,12 @@ func (s *Session) setQueue(before, after dibs.Queue) error {
 			s.later("count_running", after.Name)
 		}
 	}
-	if before.GroupLimit == after.GroupLimit && before.GroupRate == after.GroupRate && before.Strict == after.Strict {
+	fair := after.Order == dibs.Fair && before.Order != dibs.Fair
+	if before.GroupLimit == after.GroupLimit && before.GroupRate == after.GroupRate && before.Strict == after.Strict && !fair {
 		return nil
+	}
+	if fair {
+		s.later("forget_turns", after.Name, after.Strict)
 	}
 	s.later("set_group_rates", after.Name)
 	if before.Strict && !after.Strict && !s.concurrent() { // otherwise an admission does this

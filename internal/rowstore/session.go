@@ -41,6 +41,7 @@ type Session struct {
 	jobsHeld  bool    // another transaction has locked jobs of groups whose places this one has given
 	placesAt  int64   // when the places were given that the next claim takes; 0: claims take those of their own time
 	moreTicks bool    // the last look at schedules has left some that are due
+	flows     flows
 }
 
 // clock is what a session knows of the time.
@@ -214,6 +215,7 @@ type Memory struct {
 type Upkeep struct {
 	LastSweep time.Time // when a claim last swept
 	mender    mender
+	endedLeft bool // ended_list has rows that this process has left
 }
 
 // NewMemory makes an empty memory.
@@ -228,7 +230,7 @@ func (s *Session) Use(m *Memory) { s.queues, s.upkeep = m.queues, &m.Upkeep }
 // Run runs f as one of several calls. If it fails, the whole transaction must be rolled back.
 func (s *Session) Run(f func(*Session) error) error {
 	s.forgetOldTime()
-	s.missed, s.jobsHeld, s.err = false, false, nil
+	s.missed, s.jobsHeld, s.err, s.flows = false, false, nil, flows{}
 	err := f(s)
 	if s.err != nil {
 		return s.err

@@ -59,6 +59,19 @@ func NotOpen() error {
 // write runs f in a transaction and returns once that is durable. It may run f twice: see Engine.Write.
 func (s *Store) write(ctx context.Context, op string, f func(*Session) error) error {
 	err := s.ready(ctx)
+	if err == nil && s.concurrent() != nil {
+		left, run := false, f
+		f = func(tx *Session) error {
+			err := run(tx)
+			left = tx.flows.left
+			return err
+		}
+		defer func() {
+			if err == nil && left {
+				s.settleLeft(ctx)
+			}
+		}()
+	}
 	if err == nil {
 		err = inTurn(ctx, func() error { return s.engine.Write(ctx, f) })
 	}

@@ -30,12 +30,12 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	for began := time.Now(); ; {
 		var w dibs.Swept
 		var asked []string
-		ticks := false
+		ticks, left := false, false
 		err := s.write(ctx, "sweep", func(tx *Session) (err error) {
 			if w, err = tx.sweep(); err == nil {
 				asked, err = tx.askedQueues()
 			}
-			ticks = tx.moreTicks
+			ticks, left = tx.moreTicks, tx.flows.left
 			return err
 		})
 		for _, queue := range asked {
@@ -45,7 +45,7 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 		}
 		sum.Expired += w.Expired
 		sum.Pruned += w.Pruned
-		more := w.Pruned >= maxPrune || w.Expired >= maxExpire || ticks
+		more := w.Pruned >= maxPrune || w.Expired >= maxExpire || ticks || left
 		if err != nil || !more || time.Since(began) > sweepFor {
 			return sum, err
 		}
@@ -54,7 +54,13 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 
 // sweepIfDue sweeps as a part of a claim, at most once a second.
 func (s *Session) sweepIfDue() error {
-	if s.upkeep == nil || time.Since(s.upkeep.LastSweep) < sweepEvery {
+	if s.upkeep == nil {
+		return nil
+	}
+	if time.Since(s.upkeep.LastSweep) < sweepEvery {
+		if s.upkeep.endedLeft {
+			return s.settleList()
+		}
 		return nil
 	}
 	_, err := s.sweep()
@@ -69,6 +75,9 @@ func (s *Session) sweep() (w dibs.Swept, err error) {
 		return w, err
 	}
 	if err := s.tick(); err != nil {
+		return w, err
+	}
+	if err := s.settleList(); err != nil {
 		return w, err
 	}
 	if got, err := s.turn(TurnSweep, "", false); err != nil || !got {
@@ -157,6 +166,7 @@ func (s *Session) foldTally(first, kept int64) error {
 
 // prune deletes up to maxPrune jobs of one state that finished at upTo or before.
 func (s *Session) prune(queue string, state dibs.State, upTo int64) (int, error) {
+	s.later("prune_steps", queue, string(state), upTo, maxPrune)
 	n, err := s.exec("prune", queue, string(state), upTo, maxPrune)
 	if n > 0 {
 		s.count(queue, func(t *tally) { t.ended(state, -n) })

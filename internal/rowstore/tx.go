@@ -20,6 +20,7 @@ type Tx struct {
 	verified   bool       // Engine.Verify has accepted the transaction
 	rolledBack bool       // a call has found that the database had rolled the transaction back
 	finished   []int64    // jobs whose outcomes were written
+	left       bool       // ended_list has rows that the transaction has left
 }
 
 // SQLTx is the store inside a transaction of the caller's. Without one its calls say so.
@@ -141,7 +142,9 @@ func (t *Tx) do(ctx context.Context, op string, f func(*Session) error) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.store.wrap(op, inTurn(ctx, func() error { return t.call(ctx, f) }))
+	err := inTurn(ctx, func() error { return t.call(ctx, f) })
+	t.left = t.left || err == nil && t.session.flows.left
+	return t.store.wrap(op, err)
 }
 
 // Wake implements dibs.Tx.
@@ -155,6 +158,12 @@ func (t *Tx) Wake() {
 	clear(t.session.woken)
 	t.store.waits.Ended(func() []int64 { return t.finished })
 	t.finished = nil
+	if t.left && t.store.concurrent() != nil {
+		ctx, stop := context.WithTimeout(context.Background(), busyFor)
+		defer stop()
+		t.store.settleLeft(ctx)
+	}
+	t.left = false
 }
 
 // Enqueue is Store.Enqueue in the transaction.

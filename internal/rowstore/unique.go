@@ -42,6 +42,9 @@ func (s *Session) changeHolder(j *liveJob, h *checks.Holder, n *newJob) error {
 		return err
 	}
 	s.later("replace", j.ID, n.kind, n.priority, runAt, j.Gate, n.maxAttempts, null(n.group), null(n.metadata), n.payload)
+	if j.stepped { // they are those of the old job
+		s.later("drop_steps", jsonIDs([]int64{j.ID}))
+	}
 	return nil
 }
 

@@ -42,6 +42,8 @@ type NewJob struct {
 	UniqueWindow string           `json:"unique_window,omitempty"`
 	IfHeld       dibs.IfHeld      `json:"if_held,omitempty"`
 	DelayLimit   *Seconds         `json:"delay_limit,omitempty"`
+	Ref          string           `json:"ref,omitempty"`
+	After        Deps             `json:"after,omitempty"`
 }
 
 // Time is a time that JSON gives by the rules of RFC 3339, with a zone of less than 16 hours, which is
@@ -92,6 +94,10 @@ func ReadJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
 	override(&job.UniqueKey, j.UniqueKey)
 	override(&job.UniqueUntil, j.UniqueUntil)
 	override(&job.IfHeld, j.IfHeld)
+	override(&job.Ref, j.Ref)
+	if j.After != nil {
+		job.After = j.After.deps()
+	}
 	if j.UniqueFor != nil || j.UniqueWindow != "" {
 		job.UniqueFor, job.UniqueWindow = 0, j.UniqueWindow
 	}
@@ -123,21 +129,6 @@ func ReadJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
 		job.RunAt = j.RunAt.Time
 	}
 	return job, nil
-}
-
-// Outcome is a dibs.Outcome as JSON gives it.
-type Outcome struct {
-	ID     int64           `json:"id"`
-	Token  dibs.Token      `json:"token"`
-	Ending dibs.Ending     `json:"ending"`
-	Result json.RawMessage `json:"result"`
-	Error  string          `json:"error"`
-	Delay  *Seconds        `json:"delay"`
-}
-
-// Outcome is the library's form.
-func (o *Outcome) Outcome() dibs.Outcome {
-	return dibs.Outcome{ID: o.ID, Token: o.Token, Ending: o.Ending, Result: o.Result, Error: o.Error, Delay: (*time.Duration)(o.Delay)}
 }
 
 func override[T comparable](to *T, from T) {

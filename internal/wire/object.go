@@ -82,7 +82,7 @@ type ignored struct{}
 func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
 // free are the fields whose JSON is the user's own, in which a name may come twice.
-var free = map[string]bool{"payload": true, "metadata": true, "result": true}
+var free = map[string]bool{"payload": true, "metadata": true, "result": true, "value": true}
 
 // maxFields is how many fields an object may have whose names are not checked here.
 const maxFields = 1000
@@ -173,11 +173,19 @@ func readField(name string, value []byte, like any) error {
 	if try([]byte("[]")) == nil && json.Unmarshal(value, &items) == nil {
 		for i, item := range items[:min(len(items), dibs.MaxBatch)] {
 			if err := try(slices.Concat([]byte{'['}, item, []byte{']'})); err != nil {
-				return &FieldError{fmt.Sprintf("%s[%d]", field, i), err}
+				return ofItem(fmt.Sprintf("%s[%d]", field, i), err)
 			}
 		}
 	}
 	return &FieldError{field, err}
+}
+
+// ofItem is the error of an item of a list, or of a field of the item that reads its JSON by itself.
+func ofItem(item string, err error) error {
+	if inner := (*FieldError)(nil); errors.As(err, &inner) {
+		return &FieldError{item + "." + inner.Field, inner.Err}
+	}
+	return &FieldError{item, err}
 }
 
 // fieldName is the name of a field for a message.

@@ -29,7 +29,7 @@ var QueueSettings = []Setting{
 	{"group_rate", "group-rate", "Rate of each group", "the rate of each group that has none of its own; 0: no limit", func(q *dibs.Queue) any { return &q.GroupRate }},
 	{"group_burst", "group-burst", "Burst of each group", "how many starts more each group may have saved up", func(q *dibs.Queue) any { return &q.GroupRate.Burst }},
 	{"strict", "strict", "Strict order in groups", "a job that waits for its retry holds its place in its group", func(q *dibs.Queue) any { return &q.Strict }},
-	{"order", "order", "Order", "of claims, within a priority: fifo or lifo", func(q *dibs.Queue) any { return &q.Order }},
+	{"order", "order", "Order", "of claims: fifo, lifo, or fair between groups", func(q *dibs.Queue) any { return &q.Order }},
 	{"lease", "lease", "Lease", "how long a claim lasts unless extended", func(q *dibs.Queue) any { return &q.Lease }},
 	{"job_timeout", "job-timeout", "Job timeout", "how long an attempt may run, also one that runs now; then it has failed, which counts; 0s: no limit", func(q *dibs.Queue) any { return &q.JobTimeout }},
 	{"max_attempts", "max-attempts", "Attempts", "attempts that a job has; for jobs that come later", func(q *dibs.Queue) any { return &q.MaxAttempts }},
@@ -109,7 +109,7 @@ func (s Setting) Choices() []string {
 	case *bool:
 		return []string{"no", "yes"}
 	case *dibs.Order:
-		return []string{string(dibs.FIFO), string(dibs.LIFO)}
+		return []string{string(dibs.FIFO), string(dibs.LIFO), string(dibs.Fair)}
 	}
 	return nil
 }

@@ -28,11 +28,25 @@
 --   group is named in wake again. Where that was a blocked row only, those that have places may
 --   be claimed meanwhile: the row says so, as its transaction may stay open for long. "gate::int" keeps the planner from finding those ids
 --   by an index of all blocked rows, or of all that hold a place.
+-- In a fair queue each job gets a turn with its place: those of a group follow each other, and the first of
+--   them is not before the queue's turn, to which claims have come (reached). Jobs that compete
+--   share the turns of the group's unclaimed jobs by their order, so that a better job does not wait for
+--   a turn of its own. A process that does not know yet whether the queue is fair does nothing.
 -- From wake_list it takes rows until they name 500 groups, as later claims wait for this statement.
 with woken as (
     delete from dibs.wake
     where current_setting('dibs_turn.admit', true) = 'true'
-        and $2 = (select group_rates from dibs.queue where name = $1)
+        and $2 = (
+            select group_rates
+            from dibs.queue
+            where name = $1
+                -- for fair queues {
+                and claim_order = 'fair'
+                -- }
+                -- for other orders {
+                and claim_order <> 'fair'
+                -- }
+        )
         and ctid = any (array(
             select ctid
             from dibs.wake
@@ -43,7 +57,17 @@ with woken as (
 ), listed as (
     delete from dibs.wake_list
     where current_setting('dibs_turn.admit', true) = 'true'
-        and $2 = (select group_rates from dibs.queue where name = $1)
+        and $2 = (
+            select group_rates
+            from dibs.queue
+            where name = $1
+                -- for fair queues {
+                and claim_order = 'fair'
+                -- }
+                -- for other orders {
+                and claim_order <> 'fair'
+                -- }
+        )
         and ctid = any (array(
             select l.ctid
             from (
@@ -135,6 +159,13 @@ with woken as (
         select coalesce(r.step_ns, t.step_ns) as step_ns, coalesce(r.slack_ns, t.slack_ns) as slack_ns
     ) b
     -- }
+-- for fair queues {
+), round as materialized (
+    select
+        coalesce((select max(turn) from dibs.reached where queue = $1), 1) as turn,
+        nextval('dibs.admission') as admitted
+    where current_setting('dibs_turn.admit', true) = 'true'
+-- }
 ), counted as materialized (
     select
         w.group_key,
@@ -149,6 +180,10 @@ with woken as (
         greatest(coalesce(l.places, q.group_limit) - h.held + u.n, 0) as room,
         -- }
         q.strict,
+        -- for fair queues {
+        greatest(v.turn, h.last_turn + 1) as next_turn,
+        v.admitted,
+        -- }
         u.n < coalesce(cardinality(c.ids), 0) as busy,
         u.ids,
         greatest(least(
@@ -165,6 +200,9 @@ with woken as (
         ), 0) as free
     from met w
     join dibs.queue q on q.name = $1
+    -- for fair queues {
+    cross join round v
+    -- }
     left join dibs.group_limit l on l.queue = $1 and l.group_key = w.group_key,
         -- for rates of groups {
         lateral (
@@ -174,7 +212,12 @@ with woken as (
         ) p,
         -- }
         lateral (
-            select count(*) as held, count(*) filter (where j.token is null) as idle
+            select
+                -- for fair queues {
+                max(j.turn) filter (where j.token is null and j.gate = 0) as last_turn,
+                -- }
+                count(*) as held,
+                count(*) filter (where j.token is null) as idle
             from dibs.job j
             where j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
         ) h,
@@ -187,6 +230,9 @@ with woken as (
                 and (
                     -- for rates of groups {
                     h.idle > p.may_start or
+                    -- }
+                    -- for fair queues {
+                    j.turn is null or
                     -- }
                     h.held > coalesce(l.places, q.group_limit) or j.run_at > statement_timestamp() or exists (
                     select
@@ -218,16 +264,31 @@ with woken as (
                 count(*) filter (where not r.wanted and not r.blocked) as displaced,
                 -- }
                 count(*) filter (where r.wanted and r.blocked) as taken,
+                -- for fair queues {
+                array_agg(r.id order by r.nth) filter (where r.wanted and (not r.started or r.turn is null)) as takers,
+                array_agg(r.turn order by r.turn, r.admitted) filter (where r.turn is not null and not r.started) as turns,
+                array_agg(r.admitted order by r.turn, r.admitted) filter (where r.turn is not null and not r.started) as admissions,
+                -- }
                 array_agg(r.id) filter (where r.wanted = r.blocked) as moving
             from (
                 select
                     c.id,
                     c.blocked,
+                    -- for fair queues {
+                    c.turn,
+                    c.admitted,
+                    c.started,
+                    row_number() over (order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) as nth,
+                    -- }
                     c.stays and row_number() over (order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) <= case when c.started then n.most else n.free end as wanted
                 from (
                     select
                         j.id,
                         false as blocked,
+                        -- for fair queues {
+                        j.turn,
+                        j.admitted,
+                        -- }
                         j.priority,
                         j.run_at,
                         n.strict and j.attempt > 0 as started,
@@ -235,7 +296,17 @@ with woken as (
                     from dibs.job j
                     where j.id = any (n.ids)
                     union all
-                    select b.id, true, b.priority, b.run_at, false, true
+                    select
+                        b.id,
+                        true,
+                        -- for fair queues {
+                        null,
+                        null,
+                        -- }
+                        b.priority,
+                        b.run_at,
+                        false,
+                        true
                     from (
                         select j.id, j.priority, j.run_at
                         from dibs.job j
@@ -247,11 +318,41 @@ with woken as (
                 ) c
             ) r
         ) d
+-- for fair queues {
+), placed as materialized (
+    select
+        t.id,
+        coalesce(d.turns[t.nth], d.next_turn + t.nth - 1 - coalesce(cardinality(d.turns), 0)) as turn,
+        coalesce(d.admissions[t.nth], d.admitted) as admitted
+    from decided d, unnest(d.takers) with ordinality as t (id, nth)
+), moved as (
+    update dibs.job j
+    set
+        gate = case when not m.moves then j.gate when j.gate = 1 then 0 when j.run_at <= statement_timestamp() then 1 else 2 end,
+        turn = case when m.moves and j.gate <> 1 then null else m.turn end,
+        admitted = m.admitted
+    from (
+        select c.id, bool_or(c.moves) as moves, max(c.turn) as turn, max(c.admitted) as admitted
+        from (
+            select unnest(moving) as id, true as moves, null::bigint as turn, null::bigint as admitted
+            from decided
+            union all
+            select id, false, turn, admitted
+            from placed
+        ) c
+        group by c.id
+    ) m
+    where j.id = any (array[m.id]) and j.gate::int in (0, 1, 3) and j.token is null
+        and (m.moves or coalesce((j.turn, j.admitted) <> (m.turn, m.admitted), true))
+    returning case when m.moves then j.gate end as gate
+-- }
+-- for other orders {
 ), moved as (
     update dibs.job
     set gate = case when gate = 1 then 0 when run_at <= statement_timestamp() then 1 else 2 end
     where id = any (array(select unnest(moving) from decided)) and gate::int in (0, 1, 3) and token is null
     returning gate
+-- }
 ), again as (
     insert into dibs.wake (queue, group_key, again)
     select $1, d.group_key, not d.busy

@@ -1,6 +1,6 @@
 -- Purpose: end waiting and blocked jobs, and ask the holders of running ones to stop.
 -- Parameters: $1 ids.
--- Columns out: id, queue, state ('cancelled' or 'running').
+-- Columns out: id, queue, state ('cancelled' or 'running'), whether others come after its end.
 -- Concurrency: the rows are locked first and judged in their newest version. Rows that
 --   are locked already are skipped, so that it holds no lock while it waits for another;
 --   the caller finds them with present.sql and repeats this for them.
@@ -23,7 +23,7 @@ with held as materialized (
     where j.id = any (array[h.id]) and not h.running
     returning j.*
 ), kept as (
-    insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors)
+    insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors, flow, followed)
     select
         g.id,
         'cancelled',
@@ -44,16 +44,29 @@ with held as materialized (
         g.worker,
         g.payload,
         g.metadata,
-        g.errors
+        g.errors,
+        g.flow,
+        g.followed
     from gone g
     left join dibs.queue q on q.name = g.queue
-    where coalesce(q.keep_cancelled > interval '0', true)
-    returning queue
+    where g.followed or coalesce(q.keep_cancelled > interval '0', true)
+    returning id, queue
 ), unneeded as (
     delete from dibs.payload p
     using gone g
     join dibs.queue q on q.name = g.queue and q.keep_cancelled <= interval '0'
-    where g.payload is null and p.id = any (array[g.id])
+    where g.payload is null and not g.followed and p.id = any (array[g.id])
+), listed as (
+    insert into dibs.ended_list (ids)
+    select array_agg(g.id)
+    from gone g
+    where g.followed or (g.flow is not null and (g.id in (select k.id from kept k)) = false)
+    having count(*) > 0
+), stepless as (
+    delete from dibs.step s
+    using gone g
+    join dibs.queue q on q.name = g.queue and q.keep_cancelled <= interval '0'
+    where g.stepped and not g.followed and s.job = any (array[g.id])
 ), woken as (
     insert into dibs.wake (queue, group_key)
     select distinct queue, group_key
@@ -63,12 +76,12 @@ with held as materialized (
     insert into dibs.tally (queue, waiting, blocked, cancelled)
     select
         g.queue,
-        - count(*) filter (where g.gate <> 1),
-        - nullif(count(*) filter (where g.gate = 1), 0),
+        - count(*) filter (where not (g.gate in (1, 5))),
+        - nullif(count(*) filter (where g.gate in (1, 5)), 0),
         nullif((select count(*) from kept k where k.queue = g.queue), 0)
     from gone g
     group by g.queue
 )
-select id, queue, 'running' from asked
+select id, queue, 'running', false from asked
 union all
-select id, queue, 'cancelled' from gone
+select id, queue, 'cancelled', followed from gone

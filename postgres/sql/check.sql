@@ -33,7 +33,7 @@ where coalesce(group_key, '') = '' and gate in (1, 2)
 union all
 select format('job %s: gate %s is none', id, gate)
 from dibs.job
-where not (gate in (0, 1, 2, 3))
+where not (gate in (0, 1, 2, 3, 5))
 union all
 select format('job %s: priority %s is below 0', id, priority)
 from dibs.job
@@ -106,3 +106,36 @@ select format('job %s: its queue %s has no settings', id, queue)
 from dibs.job j
 where not exists (select from dibs.queue q where q.name = j.queue)
     and not exists (select from dibs.wake_list w where w.queue = j.queue)
+union all
+select format('job %s: waits for job %s, which is gone', e.child, e.parent)
+from dibs.edge e
+join dibs.job j on j.id = e.child and j.gate = 5
+where e.open
+    and not exists (select from dibs.job p where p.id = e.parent)
+    and not exists (select from dibs.finished f where f.id = e.parent)
+    and not exists (select from dibs.ended_list l where e.child = any (l.ids) or e.parent = any (l.ids))
+union all
+select format('job %s: waits for job %s, which has ended', e.child, e.parent)
+from dibs.edge e
+join dibs.job j on j.id = e.child and j.gate = 5
+where e.open
+    and exists (select from dibs.finished f where f.id = e.parent)
+    and not exists (select from dibs.ended_list l where e.child = any (l.ids) or e.parent = any (l.ids))
+union all
+select format('job %s: waits for job %s, which does not know it', e.child, e.parent)
+from dibs.edge e
+join dibs.job j on j.id = e.child and j.gate = 5
+join dibs.job p on p.id = e.parent and not p.followed
+where e.open and not exists (select from dibs.ended_list l where e.child = any (l.ids))
+union all
+select format('job %s: waits for others, and for none', j.id)
+from dibs.job j
+where j.gate = 5
+    and not exists (select from dibs.edge e where e.child = j.id and e.open)
+    and not exists (select from dibs.ended_list l where j.id = any (l.ids))
+union all
+select format('job %s: its edges are left, and it is gone', e.child)
+from dibs.edge e
+where not exists (select from dibs.job j where j.id = e.child)
+    and not exists (select from dibs.finished f where f.id = e.child)
+    and not exists (select from dibs.ended_list l where e.child = any (l.ids))

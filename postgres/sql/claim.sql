@@ -4,7 +4,7 @@
 --   concurrency limit or a rate (turn_claim.sql and rate_free.sql must then have run just
 --   before in the same transaction); then the lanes, ascending by priority, arrays of equal length:
 --   $9 how to scan (0: the gap between two known lanes, 1: a lane, oldest first, 2: a
---   lane, newest first, 3: the put-back jobs of a lane), $10 lowest and $11 highest
+--   lane, newest first, 3: the put-back jobs of a lane, 4: jobs with turns), $10 lowest and $11 highest
 --   priority, $12 run_at and $13 id of the place to start, or for 3, to end; $14
 --   transactions that must still run for these places to hold (marks.go).
 -- Columns out: whether one of $14 has ended, and nothing was claimed; how many pages of
@@ -34,7 +34,9 @@
 --   below it come first; with "gate::int" the planner can use only their own index. Groups
 --   have no marks. A gap is empty unless a priority is used for the first time, so the
 --   order is exact even then.
--- Where there are no groups, limits, rates or LIFO, the parts marked for them are left out.
+-- In a fair queue jobs with turns (admit.sql) come first, by turn and admission, then the others by
+--   their lanes. The greatest turn of the claim is appended to reached, if it is a new one.
+-- Where there are no groups, limits, rates, LIFO or fair queues, the parts marked for them are left out.
 with turn as materialized (
     select queue
     from dibs.turn
@@ -104,6 +106,9 @@ with turn as materialized (
                         and r.queue = $1 and r.gate = 0 and r.priority = m.low
                         and (r.run_at, r.id) >= (m.run_at, m.id) and r.run_at <= statement_timestamp()
                         and r.token is null
+                        -- for fair queues {
+                        and r.turn is null
+                        -- }
                         and ($7::text[] is null or r.kind = any ($7))
                         -- for groups {
                         and (r.group_key is null or not exists (
@@ -144,6 +149,9 @@ with turn as materialized (
                         and r.queue = $1 and r.gate = 0 and r.priority >= m.low and r.priority <= m.high
                         and r.run_at <= statement_timestamp()
                         and r.token is null
+                        -- for fair queues {
+                        and r.turn is null
+                        -- }
                         and ($7::text[] is null or r.kind = any ($7))
                         -- for groups, as above
                         -- for rates of groups, as above
@@ -151,6 +159,23 @@ with turn as materialized (
                     limit $3
                     for no key update skip locked
                 ) a
+                -- for fair queues {
+                union all
+                select a.ctid from (
+                    select r.ctid
+                    from dibs.job r
+                    where m.how = 4
+                        and r.queue = $1 and r.gate = 0 and r.turn is not null
+                        and r.run_at <= statement_timestamp()
+                        and r.token is null
+                        and ($7::text[] is null or r.kind = any ($7))
+                        -- for groups, as above
+                        -- for rates of groups, as above
+                    order by r.turn, r.admitted, r.id
+                    limit $3
+                    for no key update skip locked
+                ) a
+                -- }
                 -- for groups, limits and LIFO {
                 union all
                 select a.ctid from (
@@ -200,6 +225,13 @@ with turn as materialized (
     insert into dibs.tally (queue, waiting, running, claimed, wait_us)
     select $1, - n, n, n, wait_us
     from summed
+-- for fair queues {
+), reached as (
+    insert into dibs.reached (queue, turn)
+    select $1, max(turn)
+    from taken
+    having max(turn) > coalesce((select max(turn) from dibs.reached where queue = $1), 0)
+-- }
 )
 select
     s.late,
@@ -234,3 +266,6 @@ left join lateral (
     where t.payload is null and p.id = any (array[t.id])
     offset 0
 ) w on true
+-- for fair queues {
+order by t.turn, t.admitted, t.priority, t.run_at, t.id
+-- }

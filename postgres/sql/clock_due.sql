@@ -1,7 +1,8 @@
 -- Purpose: find out what the clock has made due, in any queue, and whether a queue is new.
 -- Parameters: none.
 -- Columns out: whether leases have ended; microseconds until the next tick of a schedule,
---   negative if it has come, null if there is none; whether new_queues.sql finds any.
+--   negative if it has come, null if there is none; whether new_queues.sql finds any;
+--   whether jobs have ended that others come after.
 -- Concurrency: a plain read of the first entries of two indexes, and of the first of each queue
 --   in a third.
 select
@@ -34,4 +35,5 @@ select
         from listed l
         where l.queue is not null
             and not exists (select from dibs.queue q where q.name = l.queue and q.grouped)
-    )
+    ),
+    exists (select from dibs.ended_list)

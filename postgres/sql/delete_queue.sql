@@ -18,7 +18,8 @@ with uses as materialized (
             (select j.id from dibs.job j where j.queue = $1 and j.gate = 0 limit 1),
             (select j.id from dibs.job j where j.queue = $1 and j.gate = 1 limit 1),
             (select j.id from dibs.job j where j.queue = $1 and j.gate = 2 limit 1),
-            (select j.id from dibs.job j where j.queue = $1 and j.gate = 3 limit 1)
+            (select j.id from dibs.job j where j.queue = $1 and j.gate = 3 limit 1),
+            (select j.id from dibs.job j where j.queue = $1 and j.gate = 5 limit 1)
         ) as live,
         (select f.id from dibs.finished f where f.queue = $1 limit 1) as ended
 ), held as materialized (
@@ -50,6 +51,9 @@ with uses as materialized (
     where queue = any (array(select name from gone))
 ), wakes as (
     delete from dibs.wake
+    where queue = any (array(select name from gone))
+), reached as (
+    delete from dibs.reached
     where queue = any (array(select name from gone))
 ), lists as (
     delete from dibs.wake_list

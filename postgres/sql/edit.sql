@@ -3,7 +3,7 @@
 -- Columns out: id, queue, priority.
 -- Concurrency: as cancel.sql; a job that was claimed meanwhile is not changed. A grouped
 --   job gives up its place and competes for it again, unless it has been started in a
---   strict queue. A queue that was enqueued into with SQL may have no settings yet.
+--   strict queue. One that waits for others goes on to do so. A queue that was enqueued into with SQL may have no settings yet.
 with clock as materialized (
     select clock_timestamp() as at
     where pg_current_xact_id() is not null
@@ -23,7 +23,7 @@ with clock as materialized (
     set
         priority = coalesce($2::smallint, j.priority),
         run_at = h.run_at,
-        gate = case when j.group_key is null or h.keeps then 0 when h.run_at <= (select at from clock) then 1 else 2 end,
+        gate = case when j.gate = 5 then 5 when j.group_key is null or h.keeps then 0 when h.run_at <= (select at from clock) then 1 else 2 end,
         returned = j.returned or $3::timestamptz is null
     from held h
     where j.id = any (array[h.id]) and j.token is null
@@ -37,7 +37,7 @@ with clock as materialized (
     insert into dibs.tally (queue, waiting, blocked)
     select c.queue, - c.n, c.n
     from (
-        select queue, count(*) filter (where gate = 1) - count(*) filter (where old_gate = 1) as n
+        select queue, count(*) filter (where gate in (1, 5)) - count(*) filter (where old_gate in (1, 5)) as n
         from changed
         group by queue
     ) c

@@ -16,5 +16,7 @@ copy dibs.job (
     gate,
     max_attempts,
     group_key,
-    created_at
+    created_at,
+    flow,
+    followed
 ) from stdin (format binary)

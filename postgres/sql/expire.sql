@@ -1,7 +1,7 @@
 -- Purpose: take jobs whose lease ended away from their workers: waiting again, or
 --   dead if no attempts are left, or cancelled if that was asked for.
 -- Parameters: none.
--- Columns out: queue and how many of its jobs were taken away.
+-- Columns out: queue; how many of its jobs were taken away; whether others come after one of them that has ended.
 -- Concurrency: looks at the claims that turn_expire.sql has just locked in the same
 --   transaction, in a newer snapshot, so that it sees leases that were shortened
 --   (extend.sql waits for that lock). A lease that ended cannot be extended or
@@ -26,7 +26,7 @@ with ended as materialized (
         j.token,
         j.cancel_requested or (j.attempt::bigint - j.excused) >= j.max_attempts as ends,
         case when j.cancel_requested then 'cancelled' else 'dead' end as state,
-        case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep,
+        case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' or j.followed as keep,
         coalesce(jsonb_path_query_array(j.errors, '$[last - 8 to last]'), '[]')
             || jsonb_build_object('attempt', j.attempt, 'run_at', j.run_at, 'claimed_at', greatest(least(j.claimed_at, statement_timestamp()), '0001-01-01 00:00:00Z'), 'at', statement_timestamp(), 'worker', j.worker, 'error', 'lease expired') as errors
     from held h
@@ -52,7 +52,7 @@ with ended as materialized (
     where j.id = any (array[l.id]) and l.ends
     returning j.*, l.state, l.keep, l.errors as all_errors
 ), kept as (
-    insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors)
+    insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors, flow, followed)
     select
         g.id,
         g.state,
@@ -73,7 +73,9 @@ with ended as materialized (
         g.worker,
         g.payload,
         g.metadata,
-        g.all_errors
+        g.all_errors,
+        g.flow,
+        g.followed
     from gone g
     where g.keep
     on conflict (id) do nothing
@@ -81,6 +83,16 @@ with ended as materialized (
     delete from dibs.payload p
     using gone g
     where g.payload is null and not g.keep and p.id = any (array[g.id])
+), listed as (
+    insert into dibs.ended_list (ids)
+    select array_agg(g.id)
+    from gone g
+    where g.followed or (g.flow is not null and not g.keep)
+    having count(*) > 0
+), stepless as (
+    delete from dibs.step s
+    using gone g
+    where g.stepped and not g.keep and s.job = any (array[g.id])
 ), woken as (
     insert into dibs.wake (queue, group_key)
     select queue, group_key from back where group_key is not null
@@ -134,5 +146,8 @@ with ended as materialized (
     group by queue
     returning queue, running
 )
-select queue, (- running)::int
-from counted
+select
+    c.queue,
+    (- c.running)::int,
+    coalesce((select bool_or(g.followed) from gone g where g.queue = c.queue), false)
+from counted c

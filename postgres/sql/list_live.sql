@@ -2,8 +2,8 @@
 -- Parameters: $1 queue, $2 kind, $3 group, $4 state, each '' for all; $5 only ids
 --   below this one; $6 how many; $7 how many jobs to look at; $8 worker, $9 a part of the last
 --   error and $10 of the payload, each '' for all; $11 whether only jobs whose run_at has not come.
--- Columns out: whether the row only marks how far the list has looked; id; the columns of
---   live_job. If the list stops before it has $6 jobs or all, one row is the last job
+-- Columns out: whether the row only marks how far the list has looked; id; how many jobs it
+--   waits for, 1,000 at most; the columns of shown_live. If the list stops before it has $6 jobs or all, one row is the last job
 --   that it has looked at.
 -- Concurrency: one snapshot; locks nothing. Jobs of a queue with up to 1,000 are read by
 --   the indexes that begin with the queue; otherwise jobs are read along the primary key.
@@ -15,6 +15,8 @@ with few as materialized (
     (select id from dibs.job where $1 <> '' and queue = $1 and gate = 2 limit 1001)
     union all
     (select id from dibs.job where $1 <> '' and queue = $1 and gate = 3 limit 1001)
+    union all
+    (select id from dibs.job where $1 <> '' and queue = $1 and gate = 5 limit 1001)
 ), clock as materialized (
     select clock_timestamp() as at
 ), way as materialized (
@@ -32,7 +34,7 @@ with few as materialized (
         and ($9 = '' or strpos(f.errors -> -1 ->> 'error', $9) > 0)
         and (not $11 or f.run_at > (select at from clock))
         and ($10 = '' or strpos(coalesce(f.payload, (select w.payload from dibs.payload w where w.id = f.id)), $10) > 0)
-        and $4 in ('', case when f.token is not null then 'running' when f.gate = 1 then 'blocked' else 'waiting' end)
+        and $4 in ('', case when f.token is not null then 'running' when f.gate in (1, 5) then 'blocked' else 'waiting' end)
     order by f.id desc
     limit $6)
     union all
@@ -51,7 +53,7 @@ with few as materialized (
         and ($9 = '' or strpos(w.errors -> -1 ->> 'error', $9) > 0)
         and (not $11 or w.run_at > (select at from clock))
         and ($10 = '' or strpos(coalesce(w.payload, (select x.payload from dibs.payload x where x.id = w.id)), $10) > 0)
-        and $4 in ('', case when w.token is not null then 'running' when w.gate = 1 then 'blocked' else 'waiting' end)
+        and $4 in ('', case when w.token is not null then 'running' when w.gate in (1, 5) then 'blocked' else 'waiting' end)
     order by w.id desc
     limit $6)
 ), page as materialized (
@@ -65,11 +67,23 @@ with few as materialized (
     offset $7 - 1
     limit 1)
 )
-select p.searched, p.id, v.*
+select
+    p.searched,
+    p.id,
+    case when v.state = 'blocked' and v.flow is not null then (
+        select count(*)
+        from (
+            select
+            from dibs.edge e
+            where e.child = v.id and e.open::int = 1
+            limit 1000
+        ) few
+    ) else 0 end,
+    v.*
 from page p
 cross join lateral (
     select j.*
-    from dibs.live_job j
+    from dibs.shown_live j
     where j.id = any (array[p.id])
     offset 0
 ) v

@@ -1,5 +1,6 @@
 -- Purpose: look at some live jobs, and mend those that SQL by hand has left in a state in
---   which nobody would ever claim or expire them; and add rows that the table turn lacks,
+--   which nobody would ever claim or expire them; have those looked at again that wait for
+--   others, if one of the first 100 of these is gone; and add rows that the table turn lacks,
 --   without which nobody claims from a queue; and note, for new_queues.sql, the queues of these
 --   jobs that have no settings, as after an enqueue that committed after delete_queue.sql.
 -- Parameters: $1 look at jobs with a greater id, $2 how many.
@@ -22,7 +23,7 @@ with looked as materialized (
     select l.id
     from looked l
     where case
-        when l.token is null then not (l.gate in (0, 1, 2)) or (l.gate <> 0 and coalesce(l.group_key, '') = '')
+        when l.token is null then not (l.gate in (0, 1, 2, 5)) or (l.gate in (1, 2) and coalesce(l.group_key, '') = '')
         else not (l.gate in (0, 3)) or l.lease_until is null or l.lease_until > (statement_timestamp() + interval '25 hours') or l.claimed_at is null
             or not exists (
                 select
@@ -59,6 +60,22 @@ with looked as materialized (
     set
         check_at = least(claim.check_at, excluded.check_at),
         ids = array(select unnest(claim.ids) union all select unnest(excluded.ids))
+), forgotten as (
+    insert into dibs.ended_list (ids)
+    select array_agg(l.id)
+    from looked l
+    where l.gate = 5 and l.token is null
+        and (
+            select bool_and(exists (select from dibs.job p where p.id = e.parent offset 0)) is not true
+            from (
+                select o.parent
+                from dibs.edge o
+                where o.child = l.id and o.open::int = 1
+                order by o.parent
+                limit 100
+            ) e
+        )
+    having count(*) > 0
 ), turns as (
     insert into dibs.turn (queue)
     select q.name

@@ -28,7 +28,11 @@ select exists (
             and not exists (select from dibs.job j where j.queue = t.queue and j.gate = 0 offset 0)
             and not exists (select from dibs.job j where j.queue = t.queue and j.gate = 2 offset 0)
         )
-        or (t.blocked > 0 and not exists (select from dibs.job j where j.queue = t.queue and j.gate = 1 offset 0))
+        or (
+            t.blocked > 0
+            and not exists (select from dibs.job j where j.queue = t.queue and j.gate = 1 offset 0)
+            and not exists (select from dibs.job j where j.queue = t.queue and j.gate = 5 offset 0)
+        )
         or (
             t.running > 0
             and (select count(*) from (select from dibs.claim limit 500) few) < 500

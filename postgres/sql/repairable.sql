@@ -1,8 +1,8 @@
 -- Purpose: find counts that differ from the rows, groups that have free places but wait, and
---   payloads without a job: traces of rows that were deleted or inserted by hand.
+--   payloads and steps without a job: traces of rows that were deleted or inserted by hand.
 -- Parameters: none.
--- Columns out: finding, one line each; queue; state whose count is wrong, 'group', or 'payload' where payloads
---   have a table; how much the count lacks.
+-- Columns out: finding, one line each; queue; state whose count is wrong, 'group', 'step', or 'payload' where
+--   payloads have a table; how much the count lacks.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing. Every transaction changes rows and their counts together, so what a count
 --   lacks here it lacks until a repair adds it.
@@ -22,7 +22,7 @@ with counted as (
 ), present as (
     select
         queue,
-        case when token is not null then 'running' when gate = 1 then 'blocked' else 'waiting' end as state,
+        case when token is not null then 'running' when gate in (1, 5) then 'blocked' else 'waiting' end as state,
         count(*) as n
     from dibs.job
     group by 1, 2
@@ -77,4 +77,9 @@ union all
 select format('%s payloads of jobs that are gone', count(*)), '', 'payload', 0
 from dibs.payload p
 where not exists (select from dibs.job j where j.id = p.id) and not exists (select from dibs.finished f where f.id = p.id)
+having count(*) > 0
+union all
+select format('%s steps of jobs that are gone', count(*)), '', 'step', 0
+from dibs.step s
+where not exists (select from dibs.job j where j.id = s.job) and not exists (select from dibs.finished f where f.id = s.job)
 having count(*) > 0

@@ -7,8 +7,8 @@
 -- Columns out: none.
 -- Concurrency: lock_holders.sql has locked the jobs in this transaction. A claim whose
 --   snapshot is older skips the new row, so none sees a new row with an old payload.
--- A grouped job gives up its place and competes for it again, unless it has been started in a
---   strict queue. A job that becomes a new one has all of its attempts again.
+-- A job that waits for others goes on to do so. A grouped job gives up its place and competes for it again, unless it has been started in a
+--   strict queue. A job that becomes a new one has all of its attempts again, and no steps.
 with meant as materialized (
     select
         j.id,
@@ -40,13 +40,18 @@ with meant as materialized (
         priority = case when m.whole then m.priority else j.priority end,
         max_attempts = case when m.whole then m.max_attempts else j.max_attempts end,
         excused = case when m.whole then j.attempt else j.excused end,
+        stepped = case when m.whole then null else j.stepped end,
         group_key = m.group_key,
         run_at = m.run_at,
-        gate = case when m.group_key is null or m.keeps then 0 when m.run_at <= $10::timestamptz then 1 else 2 end,
+        gate = case when m.old_gate = 5 then 5 when m.group_key is null or m.keeps then 0 when m.run_at <= $10::timestamptz then 1 else 2 end,
         returned = j.returned or m.stays
     from meant m
     where j.id = any (array[m.id]) and j.token is null
     returning j.id, j.queue, j.group_key, j.gate, j.payload is null as wide, m.whole, m.old_gate, m.old_group
+), stepless as (
+    delete from dibs.step s
+    using changed c
+    where c.whole and s.job = any (array[c.id])
 ), narrow as (
     delete from dibs.payload p
     using changed c
@@ -74,7 +79,7 @@ woken as (
 insert into dibs.tally (queue, waiting, blocked)
 select c.queue, - c.n, c.n
 from (
-    select queue, count(*) filter (where gate = 1) - count(*) filter (where old_gate = 1) as n
+    select queue, count(*) filter (where gate in (1, 5)) - count(*) filter (where old_gate in (1, 5)) as n
     from changed
     group by queue
 ) c

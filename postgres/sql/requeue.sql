@@ -1,6 +1,7 @@
 -- Purpose: put finished jobs back to waiting, due now, all attempts allowed again.
 -- Parameters: $1 ids; $2 null, or only jobs that ended then or before.
 -- Columns out: id, queue.
+-- What its attempts have done (the table step) stays done.
 -- Concurrency: only one caller can delete a row and insert it again. A job does not get a
 --   unique key back that another job holds, or that it held only until it was claimed. If
 --   another job takes the key at the same time, the unique index fails the statement, and
@@ -19,7 +20,7 @@ with clock as materialized (
         from gone g
     ) h
 ), back as (
-    insert into dibs.job (id, queue, kind, payload, metadata, priority, run_at, gate, attempt, excused, max_attempts, group_key, unique_key, unique_until, unique_held, worker, created_at, claimed_at, errors)
+    insert into dibs.job (id, queue, kind, payload, metadata, priority, run_at, gate, attempt, excused, max_attempts, group_key, unique_key, unique_until, unique_held, worker, created_at, claimed_at, errors, flow, followed, stepped)
     select
         g.id,
         g.queue,
@@ -44,7 +45,10 @@ with clock as materialized (
         g.worker,
         g.created_at,
         g.claimed_at,
-        g.errors
+        g.errors,
+        g.flow,
+        g.followed,
+        case when exists (select from dibs.step s where s.job = g.id) then true end
     from ranked g
     returning id, queue, gate, group_key
 ), woken as (

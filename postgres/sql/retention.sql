@@ -5,7 +5,8 @@
 -- Concurrency: in the turn of turn_sweep.sql. Rows that are just being requeued are
 --   skipped. It steps through the index to the oldest job of each queue and state, and
 --   then, as the index is in the order of time, reads only jobs past retention. A period
---   whose row an enqueue has locked is skipped.
+--   whose row an enqueue has locked is skipped. A job stays until those that come after it have ended; their rows
+--   are read again by every sweep.
 with recursive oldest (queue, state, finished_at) as (
     (
         select o.queue, o.state, o.finished_at
@@ -40,17 +41,31 @@ with recursive oldest (queue, state, finished_at) as (
                     from dibs.finished o
                     where o.queue = l.queue and o.state = l.state and l.finished_at < (statement_timestamp() - s.keep)
                         and o.finished_at < (statement_timestamp() - s.keep)
+                        and not (o.followed and exists (
+                            select
+                            from dibs.edge e
+                            join dibs.job c on c.id = any (array[e.child])
+                            where e.parent = o.id
+                        ))
                     order by o.finished_at, o.id
                     limit $1
                     for update skip locked
                 ) f
             limit $2
         ))
-    returning queue, state, id, payload
+    returning queue, state, id, payload, flow
 ), unneeded as (
     delete from dibs.payload p
     using gone g
     where g.payload is null and p.id = any (array[g.id])
+), cut as (
+    delete from dibs.edge e
+    using gone g
+    where g.flow is not null and e.child = any (array[g.id])
+), stepless as (
+    delete from dibs.step s
+    using gone g
+    where s.job = any (array[g.id])
 ), counted as (
     insert into dibs.tally (queue, completed, dead, cancelled)
     select

@@ -3,7 +3,8 @@
 -- Parameters: arrays of equal length: $1 id, $2 token, $3 ending, $4 error or null,
 --   $5 delay in microseconds, null for the queue's backoff (queue.go gives the formula);
 --   $6 tokens of claims that this transaction has made, or null (complete.sql).
--- Columns out: queue, whether it has a group, and id as text (complete.sql) of each job whose token was good.
+-- Columns out: queue, whether it has a group, id as text, and whether others come after its end
+--   (complete.sql), of each job whose token was good.
 -- Concurrency: the rows are locked first, in id order, and seen in their newest
 --   version; jobs that are not returned were refused and are unchanged.
 -- Counts and times that SQL by hand has put out of all bounds must not fail the jobs beside them.
@@ -37,7 +38,7 @@ with clock as materialized (
             || jsonb_build_object('attempt', j.attempt, 'run_at', j.run_at, 'claimed_at', b.claimed_at, 'at', statement_timestamp(), 'worker', j.worker, 'error', o.error)
         end as errors,
         b.claimed_at,
-        case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep
+        case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' or j.followed as keep
     from o
     join dibs.job j on j.id = any (array[o.id]) and j.token = o.token and (j.lease_until > statement_timestamp() or j.token = any ($6::uuid[]))
     join dibs.queue q on q.name = j.queue
@@ -63,7 +64,7 @@ with clock as materialized (
     where j.id = any (array[h.id]) and h.ends
     returning j.*, h.errors as all_errors, h.state, h.keep, h.claimed_at as began
 ), kept as (
-    insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors)
+    insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors, flow, followed)
     select
         g.id,
         g.state,
@@ -84,13 +85,25 @@ with clock as materialized (
         g.worker,
         g.payload,
         g.metadata,
-        g.all_errors
+        g.all_errors,
+        g.flow,
+        g.followed
     from gone g
     where g.keep
 ), unneeded as (
     delete from dibs.payload p
     using gone g
     where g.payload is null and not g.keep and p.id = any (array[g.id])
+), listed as (
+    insert into dibs.ended_list (ids)
+    select array_agg(g.id)
+    from gone g
+    where g.followed or (g.flow is not null and not g.keep)
+    having count(*) > 0
+), stepless as (
+    delete from dibs.step s
+    using gone g
+    where g.stepped and not g.keep and s.job = any (array[g.id])
 ), woken as (
     insert into dibs.wake (queue, group_key)
     select queue, group_key from back where group_key is not null
@@ -115,6 +128,6 @@ with clock as materialized (
     ) e
     group by queue
 )
-select queue, group_key is not null, id::text from back
+select queue, group_key is not null, id::text, false from back
 union all
-select queue, group_key is not null, id::text from gone
+select queue, group_key is not null, id::text, followed from gone

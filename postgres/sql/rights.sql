@@ -8,9 +8,13 @@ with needed (name, kind, rights) as (
         ('job', 'r', array['select', 'insert', 'update', 'delete']),
         ('payload', 'r', array['select', 'insert', 'update', 'delete']),
         ('finished', 'r', array['select', 'insert', 'update', 'delete']),
+        ('step', 'r', array['select', 'insert', 'update', 'delete']),
         ('claim', 'r', array['select', 'insert', 'update', 'delete']),
         ('wake', 'r', array['select', 'insert', 'update', 'delete']),
         ('wake_list', 'r', array['select', 'insert', 'update', 'delete']),
+        ('edge', 'r', array['select', 'insert', 'update', 'delete']),
+        ('ended_list', 'r', array['select', 'insert', 'update', 'delete']),
+        ('reached', 'r', array['select', 'insert', 'update', 'delete']),
         ('tally', 'r', array['select', 'insert', 'update', 'delete']),
         ('history', 'r', array['select', 'insert', 'update', 'delete']),
         ('queue', 'r', array['select', 'insert', 'update']),
@@ -22,13 +26,15 @@ with needed (name, kind, rights) as (
         ('worker', 'r', array['select', 'insert', 'update', 'delete']),
         ('group_limit', 'r', array['select', 'insert', 'update', 'delete']),
         ('migration', 'r', array['select']),
-        ('job_id', 'S', array['usage'])
-), lacking (object, rights, optional) as (
-    select 'schema ' || $1::text, 'usage', false
+        ('job_id', 'S', array['usage']),
+        ('admission', 'S', array['usage'])
+), lacking (kind, object, rights, optional) as (
+    select 'schema ', $1::text, 'usage', false
     where not has_schema_privilege(to_regnamespace($1::text)::oid, 'usage')
     union all
     select
-        case when n.kind = 'S' then 'sequence ' else '' end || $1::text || '.' || n.name,
+        case when n.kind = 'S' then 'sequence ' else '' end,
+        $1::text || '.' || n.name,
         string_agg(a.name, ', ' order by a.place),
         n.name = 'worker'
     from needed n
@@ -37,7 +43,7 @@ with needed (name, kind, rights) as (
     where not (case when n.kind = 'S' then has_sequence_privilege(c.oid, a.name) else has_table_privilege(c.oid, a.name) end)
     group by n.kind, n.name
 )
-select 'grant ' || rights || ' on ' || string_agg(object, ', ' order by object), bool_and(optional)
+select 'grant ' || rights || ' on ' || kind || string_agg(object, ', ' order by object), bool_and(optional)
 from lacking
-group by rights, case when strpos(object, ' ') > 0 then object end
-order by min(object)
+group by rights, kind
+order by kind, min(object)

@@ -49,7 +49,7 @@ create table dibs_queue (
     rate_burst between 0 and 1000000000 and (rate_n = 0 or rate_n between 1 and 1000000000 and rate_per between 1000000 and 2678400000000)
   ),
   constraint queue_group_limit_is_1_to_1000000 check (group_limit between 1 and 1000000),
-  constraint queue_claim_order_is_fifo_or_lifo check (claim_order in ('fifo', 'lifo')),
+  constraint queue_claim_order_is_fifo_lifo_or_fair check (claim_order in ('fifo', 'lifo', 'fair')),
   constraint queue_lease_is_100ms_to_24h check (lease between 100000 and 86400000000),
   constraint queue_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
   constraint queue_backoff_is_1ms_to_10years_factor_1_to_1000_jitter_0_to_1 check (

@@ -242,7 +242,7 @@ begin
       q.max_attempts,
       nullif(cast(new.group_key as text), '') as group_key,
       nullif(cast(new.unique_key as text), '') as unique_key,
-      q.group_rates and exists (
+      q.claim_order = 'fair' or q.group_rates and exists (
         select 1
         from dibs_rate r
         where r.queue = q.name and r.group_key = cast(new.group_key as text) and r.n > 0

@@ -101,3 +101,48 @@ where not exists (
   from dibs_queue q
   where q.name = j.queue
 )
+union all
+select format('job %d: waits for job %d, which is gone', e.child, e.parent)
+from dibs_job j
+cross join dibs_edge e on e.child = j.id and e.stage = 1
+where j.gate = 5
+  and not exists (select 1 from dibs_job p where p.id = e.parent)
+  and not exists (select 1 from dibs_finished f where f.id = e.parent)
+  and not exists (select 1 from dibs_ended_list)
+union all
+select format('job %d: waits for job %d, which has ended', e.child, e.parent)
+from dibs_job j
+cross join dibs_edge e on e.child = j.id and e.stage = 1
+where j.gate = 5
+  and exists (select 1 from dibs_finished f where f.id = e.parent)
+  and not exists (select 1 from dibs_ended_list)
+union all
+select format('job %d: waits for job %d, which does not know it', e.child, e.parent)
+from dibs_job j
+cross join dibs_edge e on e.child = j.id and e.stage = 1
+cross join dibs_job p on p.id = e.parent and p.followed = 0
+where j.gate = 5
+  and not exists (select 1 from dibs_ended_list)
+union all
+select format('job %d: waits for others, and for none', j.id)
+from dibs_job j
+where j.gate = 5
+  and not exists (select 1 from dibs_edge e where e.child = j.id and e.stage = 1)
+  and not exists (select 1 from dibs_ended_list)
+union all
+select format('job %d: does not wait, but for job %d', e.child, e.parent)
+from dibs_edge e
+cross join dibs_job j on j.id = e.child and j.gate <> 5
+where e.stage = 1
+union all
+select format('job %d: its followers need it, but it may be deleted', f.id)
+from dibs_edge e
+cross join dibs_finished f on f.id = e.parent and f.followed = 0
+where e.stage < 2
+  and not exists (select 1 from dibs_ended_list)
+union all
+select format('job %d: its edges are left, and it is gone', e.child)
+from dibs_edge e
+where not exists (select 1 from dibs_job j where j.id = e.child)
+  and not exists (select 1 from dibs_finished f where f.id = e.child)
+  and not exists (select 1 from dibs_ended_list)

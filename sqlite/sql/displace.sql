@@ -2,7 +2,7 @@
 --   from the last of the started ones if the limit has become too low for them.
 -- Parameters: ?1 queue, ?2 group, ?3 now, ?4 whether the queue is strict, ?5 how many
 --   started ones there is room for.
--- Columns out: gate; whether the job was a started one.
+-- Columns out: gate; whether the job was a started one; the turn and the admission of a fair queue, or null.
 -- Concurrency: admit.sql gives the places to the first jobs in the same transaction.
 update dibs_job
 set gate = case when run_at <= ?3 then 1 else 2 end
@@ -19,4 +19,4 @@ where id in (
   )
   where not started or nth > ?5
 )
-returning gate, ?4 and attempt > 0
+returning gate, ?4 and attempt > 0, turn, admitted

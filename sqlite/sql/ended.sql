@@ -1,6 +1,7 @@
 -- Purpose: read finished jobs before they are put back or deleted.
 -- Parameters: ?1 a JSON array of ids.
--- Columns out: id, queue, state, group, unique key, whether it would hold that again, when it ended.
+-- Columns out: id, queue, state, group, unique key, whether it would hold that again, when it ended, whether
+--   it is kept for others that come after it, whether it is in a flow.
 -- Concurrency: the only write transaction of the file: a key found free stays free in it.
 -- A job does not get its unique key back if another job holds the key by now, nor if it was to hold the key only until its
 --   first attempt.
@@ -15,6 +16,8 @@ select
     from dibs_job j
     where j.queue = f.queue and j.unique_key = f.unique_key and j.unique_held = 1
   ),
-  f.finished_at
+  f.finished_at,
+  f.followed,
+  f.flow is not null
 from json_each(?1) i
 cross join dibs_finished f on f.id = i.value

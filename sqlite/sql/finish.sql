@@ -1,7 +1,7 @@
 -- Purpose: copy live jobs that end to the finished ones.
 -- Parameters: ?1 a JSON array, ?2 state, ?3 now, ?4 the result of a job without one in its element. An element of the
 --   array is the id of a job that ends in the state ?2 and keeps its errors, or an object: id, state, and where they
---   apply cancel, errors (the history as a text) and result (a text). A large result comes as ?4, beside an array of one
+--   apply cancel, cause, errors (the history as a text) and result (a text). A large result comes as ?4, beside an array of one
 --   job: as a part of the array it is encoded, read and copied again.
 -- Columns out: none.
 -- Concurrency: in one transaction with the fence before it (held.sql) and the
@@ -30,7 +30,10 @@ insert into dibs_finished (
   metadata,
   payload,
   errors,
-  result
+  result,
+  flow,
+  cause,
+  followed
 )
 select
   j.id,
@@ -53,12 +56,16 @@ select
   j.metadata,
   j.payload,
   coalesce(l.errors, j.errors),
-  coalesce(l.result, ?4)
+  coalesce(l.result, ?4),
+  j.flow,
+  l.cause,
+  j.followed
 from (
   select
     iif(type = 'object', value ->> 'id', value) as id,
     iif(type = 'object', value ->> 'state', null) as state,
     iif(type = 'object', coalesce(value ->> 'cancel', 0), 0) as cancel,
+    iif(type = 'object', value ->> 'cause', null) as cause,
     iif(type = 'object', value ->> 'errors', null) as errors,
     iif(type = 'object', value ->> 'result', null) as result
   from jsonb_each(?1)

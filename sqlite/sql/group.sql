@@ -2,7 +2,7 @@
 -- Parameters: ?1 queue, ?2 group, ?3 now, ?4 whether the queue is strict.
 -- Columns out: places held by running jobs; started: held by jobs of a strict queue that
 --   wait for their retry; loose: held by other waiting jobs; whether a blocked job comes
---   before a loose one.
+--   before a loose one; how many loose ones have no turn.
 -- Concurrency: the only write transaction of the file. A place is held by a job's row,
 --   so there is no counter that a crash could leave wrong.
 select
@@ -22,6 +22,7 @@ select
       and l.token is null and l.run_at <= ?3 and not (?4 and l.attempt > 0)
     order by l.priority desc, l.run_at desc, l.id desc
     limit 1
-  ), 0)
+  ), 0),
+  count(*) filter (where token is null and turn is null and not (?4 and attempt > 0))
 from dibs_job
 where queue = ?1 and group_key = ?2 and group_key is not null and gate in (0, 3)

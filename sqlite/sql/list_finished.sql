@@ -2,8 +2,8 @@
 -- Parameters: ?1 queue, ?2 kind, ?3 group, each '' for all; ?4 state; ?5 time, or null for all, and ?6 id
 --   before which the list begins; ?7 how many; ?8 how many jobs to look at; ?9 worker, ?10 a
 --   part of the last error and ?11 of the payload, each '' for all; ?12 time of the first end.
--- Columns out: whether the row only marks how far the list has looked; id; the columns of
---   ended_job. If the list stops before it has ?7 jobs or all, one row is the first
+-- Columns out: whether the row only marks how far the list has looked; id; 0; the columns of
+--   shown_ended. If the list stops before it has ?7 jobs or all, one row is the first
 --   job that it has not looked at.
 -- Concurrency: one snapshot of finished rows only; locks nothing. Each queue contributes
 --   its own newest jobs. If anything but queue, state and time narrows the list, each queue looks
@@ -55,6 +55,6 @@ with asked (name) as materialized (
   order by o.finished_at desc, o.id desc
   limit ?7
 )
-select p.searched, p.id, v.*
+select p.searched, p.id, 0, v.*
 from page p
-cross join dibs_ended_job v on v.id = p.id
+cross join dibs_shown_ended v on v.id = p.id

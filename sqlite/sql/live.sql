@@ -1,6 +1,7 @@
 -- Purpose: read live jobs before they are changed.
 -- Parameters: ?1 a JSON array of ids.
--- Columns out: id, queue, gate, whether it runs, priority, run_at, attempt, group, created_at.
+-- Columns out: id, queue, gate, whether it runs, priority, run_at, attempt, group, created_at, whether others come
+--   after it, whether it is in a flow, whether it has steps.
 -- Concurrency: the only write transaction of the file.
 select
   j.id,
@@ -11,6 +12,13 @@ select
   j.run_at,
   j.attempt,
   j.group_key,
-  j.created_at
+  j.created_at,
+  j.followed,
+  j.flow is not null,
+  exists (
+    select 1
+    from dibs_step s
+    where s.job = j.id
+  )
 from json_each(?1) i
 cross join dibs_job j on j.id = i.value

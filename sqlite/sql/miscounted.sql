@@ -24,7 +24,9 @@ select exists (
     or t.waiting > 0
       and not exists (select 1 from dibs_job j where j.queue = t.queue and j.gate = 0 and j.token is null)
       and not exists (select 1 from dibs_job j where j.queue = t.queue and j.gate = 2)
-    or t.blocked > 0 and not exists (select 1 from dibs_job j where j.queue = t.queue and j.gate = 1)
+    or t.blocked > 0
+      and not exists (select 1 from dibs_job j where j.queue = t.queue and j.gate = 1)
+      and not exists (select 1 from dibs_job j where j.queue = t.queue and j.gate = 5)
     or t.running > 0 and not exists (select 1 from dibs_claim c where c.queue = t.queue)
     or t.completed > 0 and not exists (select 1 from dibs_finished f where f.queue = t.queue and f.state = 'completed')
     or t.dead > 0 and not exists (select 1 from dibs_finished f where f.queue = t.queue and f.state = 'dead')

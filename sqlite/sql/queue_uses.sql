@@ -9,6 +9,7 @@ select
     (select j.id from dibs_job j where j.queue = ?1 and j.gate = 1 limit 1),
     (select j.id from dibs_job j where j.queue = ?1 and j.gate = 2 limit 1),
     (select j.id from dibs_job j where j.queue = ?1 and j.gate = 3 limit 1),
+    (select j.id from dibs_job j where j.queue = ?1 and j.gate = 5 limit 1),
     (
       select j.id
       from dibs_claim c

@@ -21,7 +21,9 @@ insert into dibs_job (
   claimed_at,
   metadata,
   payload,
-  errors
+  errors,
+  flow,
+  followed
 )
 select
   f.id,
@@ -42,6 +44,8 @@ select
   f.claimed_at,
   f.metadata,
   f.payload,
-  f.errors
+  f.errors,
+  f.flow,
+  f.flow is not null and exists (select 1 from dibs_edge e where e.parent = f.id)
 from jsonb_each(?1) i
 cross join dibs_finished f on f.id = i.value ->> 'id'

@@ -1,7 +1,7 @@
--- Purpose: find counts that differ from the rows, and groups that have free places but
---   wait: traces of rows that were deleted or inserted by hand.
+-- Purpose: find counts that differ from the rows, groups that have free places but wait, and
+--   steps without a job: traces of rows that were deleted or inserted by hand.
 -- Parameters: none.
--- Columns out: finding, one line each; queue; state whose count is wrong, 'group', or 'payload' where payloads
+-- Columns out: finding, one line each; queue; state whose count is wrong, 'group', 'step', or 'payload' where payloads
 --   have a table; how much the count lacks.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing. A repair reads it in its write transaction, which has written its own changes
@@ -21,7 +21,7 @@ with counted as (
 ), present as (
   select
     queue,
-    case when token is not null then 'running' when gate = 1 then 'blocked' else 'waiting' end as state,
+    case when token is not null then 'running' when gate in (1, 5) then 'blocked' else 'waiting' end as state,
     count(*) as n
   from dibs_job
   group by 1, 2
@@ -75,3 +75,8 @@ where held < places and blocked > 0 and not exists (
     from dibs_rate r
     where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null
   )
+union all
+select format('%d steps of jobs that are gone', count(*)), '', 'step', 0
+from dibs_step s
+where not exists (select 1 from dibs_job j where j.id = s.job) and not exists (select 1 from dibs_finished f where f.id = s.job)
+having count(*) > 0

@@ -25,7 +25,7 @@ from dibs_queue q
 where exists (
     select 1
     from dibs_finished f
-    where f.queue = q.name and f.state = 'completed' and f.finished_at <= ?1 - max(1, q.keep_completed)
+    where f.queue = q.name and f.state = 'completed' and f.finished_at <= ?1 - max(1, q.keep_completed) and f.followed = 0
   )
 union all
 select
@@ -36,7 +36,7 @@ from dibs_queue q
 where exists (
     select 1
     from dibs_finished f
-    where f.queue = q.name and f.state = 'dead' and f.finished_at <= ?1 - max(1, q.keep_dead)
+    where f.queue = q.name and f.state = 'dead' and f.finished_at <= ?1 - max(1, q.keep_dead) and f.followed = 0
   )
 union all
 select
@@ -47,5 +47,5 @@ from dibs_queue q
 where exists (
     select 1
     from dibs_finished f
-    where f.queue = q.name and f.state = 'cancelled' and f.finished_at <= ?1 - max(1, q.keep_cancelled)
+    where f.queue = q.name and f.state = 'cancelled' and f.finished_at <= ?1 - max(1, q.keep_cancelled) and f.followed = 0
   )

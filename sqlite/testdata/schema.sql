@@ -188,6 +188,96 @@ select
   null as strict
 where false;
 
+CREATE VIEW dibs_shown_ended as
+select
+  f.id,
+  f.queue,
+  f.kind,
+  f.state,
+  f.payload,
+  f.metadata,
+  f.priority,
+  f.run_at,
+  f.attempt,
+  f.excused,
+  f.max_attempts,
+  f.group_key,
+  case when f.group_key is null then 0 else coalesce(l.places, q.group_limit, 1) end as group_limit,
+  f.unique_key,
+  f.unique_until,
+  f.worker,
+  null as token,
+  null as lease_until,
+  f.cancel_requested,
+  f.created_at,
+  f.claimed_at,
+  f.finished_at,
+  f.errors,
+  f.result,
+  null as progress,
+  null as held_until,
+  (
+    select u.until
+    from dibs_unique_window u
+    where u.queue = f.queue and u.unique_key = f.unique_key and u.job = f.id
+  ) as unique_free_at,
+  f.flow,
+  f.cause
+from dibs_finished f
+left join dibs_queue q on q.name = f.queue
+left join dibs_group_limit l on l.queue = f.queue and l.group_key = f.group_key;
+
+CREATE VIEW dibs_shown_live as
+select
+  j.id,
+  j.queue,
+  j.kind,
+  case when j.token is not null then 'running' when j.gate in (1, 5) then 'blocked' else 'waiting' end as state,
+  j.payload,
+  j.metadata,
+  j.priority,
+  j.run_at,
+  j.attempt,
+  j.excused,
+  j.max_attempts,
+  j.group_key,
+  case when j.group_key is null then 0 else coalesce(l.places, q.group_limit, 1) end as group_limit,
+  case when j.unique_held = 1 or exists (
+    select 1
+    from dibs_unique_window u
+    where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id and u.until > unixepoch('subsec') * 1000000
+  ) then j.unique_key end as unique_key,
+  case when j.unique_held = 1 or exists (
+    select 1
+    from dibs_unique_window u
+    where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id and u.until > unixepoch('subsec') * 1000000
+  ) then j.unique_until end as unique_until,
+  j.worker,
+  j.token,
+  j.lease_until,
+  j.cancel_requested,
+  j.created_at,
+  j.claimed_at,
+  null as finished_at,
+  j.errors,
+  null as result,
+  j.progress,
+  case when j.token is null then (
+    select max(case when j.gate = 1 and r.group_key <> '' then r.held_until else r.not_before end)
+    from dibs_rate r
+    where r.queue = j.queue and r.group_key in ('', j.group_key) and (r.group_key <> '' or q.rate_n > 0)
+  ) end as held_until,
+  (
+    select u.until
+    from dibs_unique_window u
+    where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id
+  ) as unique_free_at,
+  j.flow,
+  null as cause
+from dibs_job j
+left join dibs_queue q on q.name = j.queue
+left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key;
+
 CREATE VIEW dibs_unsettled_group as
 select null as queue, null as group_key, null as now
 where false;
@@ -257,6 +347,9 @@ begin
     excused = attempt
   where id = new.id and new.replaced;
 
+  delete from dibs_step
+  where job = new.id and new.replaced;
+
   insert into dibs_recount (queue, minute, waiting, blocked, enqueued)
   select
     new.queue,
@@ -325,6 +418,13 @@ begin
   where not existing and new.gate = 1;
 end;
 
+CREATE TRIGGER dibs_finished_drop_edges after delete on dibs_finished
+when old.flow is not null
+begin
+  delete from dibs_edge
+  where child = old.id and not exists (select 1 from dibs_job where id = old.id);
+end;
+
 CREATE TRIGGER dibs_keyed_job_meet instead of insert on dibs_keyed_job
 begin
   update dibs_enqueued
@@ -362,6 +462,7 @@ begin
     j.priority_then,
     j.run_at_then,
     case
+      when j.gate = 5 then 5
       when q.strict and j.attempt > 0 and j.gate = 0 and j.group_then is j.group_key then 0
       when j.group_then is null then 0
       when j.run_at_then > new.now or new.rated then 2
@@ -599,7 +700,7 @@ begin
       q.max_attempts,
       nullif(cast(new.group_key as text), '') as group_key,
       nullif(cast(new.unique_key as text), '') as unique_key,
-      q.group_rates and exists (
+      q.claim_order = 'fair' or q.group_rates and exists (
         select 1
         from dibs_rate r
         where r.queue = q.name and r.group_key = cast(new.group_key as text) and r.n > 0
@@ -721,6 +822,19 @@ CREATE TABLE dibs_clock (
   seen integer not null
 ) strict;
 
+CREATE TABLE dibs_edge (
+  child integer not null,
+  parent integer not null,
+  need text not null constraint edge_need_is_completed_ended_or_failed check (need in ('completed', 'ended', 'failed')),
+  stage integer not null constraint edge_stage_is_0_to_2 check (stage between 0 and 2),
+  primary key (child, parent)
+) strict, without rowid;
+
+CREATE TABLE dibs_ended_list (
+  id integer primary key,
+  ids text not null constraint ended_list_ids_is_a_json_array check (json_valid(ids) and json_type(ids) = 'array')
+) strict;
+
 CREATE TABLE dibs_enqueued (
   one integer primary key check (one = 1),
   id integer, -- of the new job, or of the one that holds its unique key
@@ -750,7 +864,7 @@ CREATE TABLE dibs_finished (
   metadata text,
   payload text not null,
   errors text,
-  result text,
+  result text, flow integer, cause integer, followed integer not null default 0,
   constraint finished_cancel_requested_is_0_or_1 check (cancel_requested in (0, 1))
 ) strict;
 
@@ -798,6 +912,8 @@ CREATE TABLE dibs_job (
   payload text not null,
   errors text,
   progress text, -- JSON, of the attempt that it names
+  flow integer,
+  followed integer not null default 0, turn integer, admitted integer,
   constraint job_id_is_1_to_9007199254740991 check (id between 1 and 9007199254740991),
   constraint job_names_are_1_to_255_long check (
     length(queue) between 1 and 255 and length(kind) between 1 and 255 and (group_key is null or length(group_key) between 1 and 255)
@@ -810,6 +926,7 @@ CREATE TABLE dibs_job (
       when 1 then group_key is not null and token is null
       when 2 then group_key is not null and token is null
       when 3 then token is not null
+      when 5 then token is null
       else 0
     end
   ),
@@ -819,7 +936,7 @@ CREATE TABLE dibs_job (
   constraint job_runs_with_token_lease_and_start check (
     (token is null) = (lease_until is null) and (token is null or length(token) = 16 and claimed_at is not null)
   ),
-  constraint job_flags_are_0_or_1 check (unique_held in (0, 1) and cancel_requested in (0, 1)),
+  constraint job_flags_are_0_or_1 check (unique_held in (0, 1) and cancel_requested in (0, 1) and followed in (0, 1)),
   constraint job_holds_a_unique_key_that_it_has check (unique_held = 0 or unique_key is not null and unique_until is not null)
 ) strict;
 
@@ -864,7 +981,7 @@ CREATE TABLE dibs_queue (
     rate_burst between 0 and 1000000000 and (rate_n = 0 or rate_n between 1 and 1000000000 and rate_per between 1000000 and 2678400000000)
   ),
   constraint queue_group_limit_is_1_to_1000000 check (group_limit between 1 and 1000000),
-  constraint queue_claim_order_is_fifo_or_lifo check (claim_order in ('fifo', 'lifo')),
+  constraint queue_claim_order_is_fifo_lifo_or_fair check (claim_order in ('fifo', 'lifo', 'fair')),
   constraint queue_lease_is_100ms_to_24h check (lease between 100000 and 86400000000),
   constraint queue_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
   constraint queue_backoff_is_1ms_to_10years_factor_1_to_1000_jitter_0_to_1 check (
@@ -889,6 +1006,12 @@ CREATE TABLE dibs_rate (
   constraint rate_is_n_per_1s_to_31days_with_burst check (n >= 0 and burst >= 0 and (n = 0 or per between 1000000 and 2678400000000))
 ) strict, without rowid;
 
+CREATE TABLE dibs_reached (
+  queue text primary key,
+  turn integer not null,
+  admitted integer not null
+) strict, without rowid;
+
 CREATE TABLE dibs_schedule (
   name text primary key,
   owner text not null, -- whose list it is in; empty: nobody's
@@ -907,6 +1030,13 @@ CREATE TABLE dibs_schedule (
   constraint schedule_times_are_in_years_1970_to_9999 check (
     since between 0 and 253402300799999999 and (next_at is null or next_at between 0 and 253402300799999999)
   )
+) strict;
+
+CREATE TABLE dibs_step (
+  job integer not null, -- live or finished
+  name text not null,
+  value text not null, -- JSON
+  primary key (job, name)
 ) strict;
 
 CREATE TABLE dibs_tally (
@@ -960,13 +1090,32 @@ CREATE TABLE dibs_worker (
 
 CREATE INDEX dibs_claim_by_check on dibs_claim (check_at);
 
-CREATE INDEX dibs_finished_by_time on dibs_finished (queue, state, finished_at);
+CREATE INDEX dibs_edge_by_parent on dibs_edge (parent, stage);
+
+CREATE INDEX dibs_edge_open on dibs_edge (child) where stage = 1;
+
+CREATE INDEX dibs_finished_by_cause on dibs_finished (cause)
+  where cause is not null;
+
+CREATE INDEX dibs_finished_by_flow on dibs_finished (flow)
+  where flow is not null;
+
+CREATE INDEX dibs_finished_by_time on dibs_finished (queue, state, finished_at, id, followed);
+
+CREATE INDEX dibs_job_after on dibs_job (queue)
+  where gate = 5;
 
 CREATE INDEX dibs_job_blocked on dibs_job (queue, group_key, priority, run_at)
   where gate = 1;
 
 CREATE INDEX dibs_job_counted on dibs_job (queue)
   where gate = 3;
+
+CREATE INDEX dibs_job_fair on dibs_job (queue, turn, admitted, id, kind, run_at, token)
+  where gate = 0 and token is null and turn is not null;
+
+CREATE INDEX dibs_job_flow on dibs_job (flow, id)
+  where flow is not null;
 
 CREATE INDEX dibs_job_later on dibs_job (queue, run_at)
   where gate = 2;

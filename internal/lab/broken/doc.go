@@ -49,7 +49,7 @@ const reads = "../internal/reads/"
 
 // Variants lists all faults.
 func Variants() []Variant {
-	return slices.Concat(claimVariants, finishVariants, timeVariants, limitVariants, otherVariants, concurrentVariants)
+	return slices.Concat(claimVariants, finishVariants, timeVariants, limitVariants, otherVariants, flowVariants, addVariants, stepVariants, concurrentVariants)
 }
 
 // apply returns the files that the edits change, by their paths in the store's folder.

@@ -16,12 +16,40 @@ var limitVariants = []Variant{
 		},
 	},
 	{
+		Name:  "fair-no-turns",
+		Fault: "In a fair queue each job of a group gets the queue's turn, whatever turns the group's other jobs have.",
+		Harm:  "A group with many places starts all its jobs in one turn: the others wait for them.",
+		Patches: []Patch{
+			{"postgres", "TestStore/fair/groups with many places take turns", []Edit{
+				{"sql/admit.sql", "d.next_turn + t.nth - 1 - coalesce(cardinality(d.turns), 0)", "d.next_turn"},
+			}},
+			{"sqlite", "TestStore/fair/groups with many places take turns", []Edit{
+				{"sql/admit_fair.sql", "?5 + b.nth - 1 - json_array_length(?4)", "?5"},
+			}},
+		},
+		Untortured: "it has no fair queues",
+	},
+	{
+		Name:  "fair-new-group-last",
+		Fault: "In a fair queue a group that is new gets a turn after all that the others have.",
+		Harm:  "Its first job waits for all jobs that have places.",
+		Patches: []Patch{
+			{"postgres", "TestStore/fair/a new group waits for one job of each group with many places", []Edit{
+				{"sql/admit.sql", "coalesce((select max(turn) from dibs.reached where queue = $1), 1) as turn", "coalesce((select max(turn) + 1 from dibs.job where queue = $1 and gate = 0 and turn is not null), 1) as turn"},
+			}},
+			{"sqlite", "TestStore/fair/a new group waits for one job of each group with many places", []Edit{
+				{"sql/reached.sql", "returning turn, admitted", "returning (select coalesce(max(turn), 0) + 1 from dibs_job where queue = ?1 and gate = 0), admitted"},
+			}},
+		},
+		Untortured: "it has no fair queues",
+	},
+	{
 		Name:  "group-freed-twice",
 		Fault: "A job's place in its group is freed when its lease ends, and again by the sweep or its finish.",
 		Harm:  "The group's next job starts while the first is still finishing in its transaction.",
 		Patches: []Patch{
 			{"postgres", "TestStore/tx/a finish that took effect before the lease ended holds", []Edit{
-				{"sql/admit.sql", "select count(*) as held,", "select count(*) filter (where j.token is null or j.lease_until > statement_timestamp()) as held,"},
+				{"sql/admit.sql", "                count(*) as held,", "                count(*) filter (where j.token is null or j.lease_until > statement_timestamp()) as held,"},
 			}},
 		},
 		Untortured: "its transactions hardly ever outlast their leases",
@@ -45,7 +73,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "filter (where r.wanted = r.blocked)", "filter (where r.wanted and r.blocked)"},
 			}},
 			{"sqlite", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
-				{rows + "group.go", "if h.overtaken || h.started > most || h.loose > free {", "if h.overtaken {"},
+				{rows + "group.go", "if h.overtaken || r != nil && h.turnless > 0 || h.started > most || h.loose > free {", "if h.overtaken {"},
 			}},
 		},
 	},

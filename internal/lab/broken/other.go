@@ -18,7 +18,7 @@ var otherVariants = []Variant{
 		Harm:  "When the transaction rolls back, the job is completed but its effects are gone.",
 		Patches: []Patch{
 			{"postgres", "TestStore/tx/a finish and its effects happen together or not at all", []Edit{
-				{"tx.go", "finisher{conn: t.conn, ownTokens: t.ownTokens}", "finisher{conn: t.s.db}"},
+				{"tx.go", "finisher{conn: t.conn, whole: true, ownTokens", "finisher{conn: t.s.db, whole: true, ownTokens"},
 			}},
 		},
 	},

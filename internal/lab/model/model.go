@@ -32,6 +32,7 @@ type Model struct {
 	queues    map[string]*queue
 	pending   map[group]bool   // groups that are yet to give their places
 	periods   map[group]period // the last job with a period, by queue and unique key
+	admission int              // number of the newest admission
 	left      map[int64]string // groups in which jobs held a place when this call replaced them
 }
 
@@ -45,11 +46,13 @@ type job struct {
 	dibs.RawJob
 	holdsKey   bool
 	holdsPlace bool // waits, and holds one of its group's places
+	turn       turn // in a fair queue
 }
 
 type queue struct {
 	dibs.Queue
 	limits map[string]int   // limits of groups that have their own, by group
+	turn   int              // the turn to which claims have come, in a fair queue
 	counts admin.QueueStats // Enqueued, Claimed, Succeeded and Failed since time last passed
 }
 
@@ -96,6 +99,7 @@ func (m *Model) Claim(r dibs.ClaimRequest) []*dibs.RawJob {
 	sortBy(due, q.Order)
 	due = due[:min(room, len(due))]
 	for _, j := range due {
+		q.turn = max(q.turn, j.turn.n)
 		j.State, j.holdsPlace, j.Worker = dibs.Running, false, r.Worker
 		if j.UniqueUntil == dibs.UntilClaimed {
 			j.holdsKey = false
@@ -112,7 +116,11 @@ func (m *Model) Resume(r dibs.ClaimRequest) []*dibs.RawJob {
 		return j.Queue == q.Name && j.Worker == r.Worker && m.valid(j.Lease()) != nil &&
 			j.Attempt-j.Excused < j.MaxAttempts && !j.CancelRequested
 	})
-	sortBy(held, q.Order)
+	order := q.Order
+	if order == dibs.Fair { // a worker's own jobs come by priority and age
+		order = dibs.FIFO
+	}
+	sortBy(held, order)
 	return m.hold(q, held, r.Lease)
 }
 
@@ -238,6 +246,7 @@ func (m *Model) settle() {
 }
 
 func (m *Model) admit() {
+	m.admission++
 	for g := range m.pending {
 		if g.key != "" {
 			m.admitGroup(g)
@@ -274,7 +283,11 @@ func (m *Model) admitGroup(g group) {
 		}
 		return cmp.Compare(started(a), started(b))
 	})
+	turns := m.newTurns(q, rivals, places)
 	for i, j := range rivals {
+		if turns != nil && i < places {
+			j.turn = turns[i]
+		}
 		if m.wait(j); i < places {
 			j.State, j.holdsPlace = dibs.Waiting, true
 		}
@@ -315,6 +328,11 @@ func sortBy(jobs []*job, order dibs.Order) {
 		c := cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
 		if order == dibs.LIFO {
 			c = -c
+		}
+		if order == dibs.Fair {
+			if t := a.turn.compare(b.turn); t != 0 || a.turn.n > 0 {
+				return cmp.Or(t, cmp.Compare(a.ID, b.ID))
+			}
 		}
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), c)
 	})

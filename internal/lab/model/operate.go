@@ -171,12 +171,16 @@ func (m *Model) SetQueue(name string, c dibs.QueueChange) (dibs.Queue, error) {
 	if err != nil {
 		return dibs.Queue{}, err
 	}
-	if after.GroupLimit != q.GroupLimit || after.Strict != q.Strict {
+	fair := after.Order == dibs.Fair && q.Order != dibs.Fair
+	if after.GroupLimit != q.GroupLimit || after.Strict != q.Strict || fair {
 		for _, j := range m.find(func(j *job) bool { return j.Queue == name }) {
 			m.pending[group{name, j.Group}] = true
 		}
 	}
 	q.Queue = after
+	if fair {
+		m.beginTurns(q)
+	}
 	m.settle()
 	return after, nil
 }

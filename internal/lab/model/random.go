@@ -318,7 +318,11 @@ func (r *Run) randomSetQueue(t *rapid.T) {
 	case 4, 5:
 		c.Strict = new(rapid.Bool().Draw(t, "strict"))
 	case 6:
-		c.Order = new(rapid.SampledFrom([]dibs.Order{dibs.FIFO, dibs.LIFO}).Draw(t, "order"))
+		orders := []dibs.Order{dibs.FIFO, dibs.LIFO}
+		if !r.db.AtOnce { // on PostgreSQL it is not determined which admission gives a place, and so the order of equal turns
+			orders = append(orders, dibs.Fair)
+		}
+		c.Order = new(rapid.SampledFrom(orders).Draw(t, "order"))
 	case 7:
 		c.MaxAttempts = new(rapid.IntRange(1, 4).Draw(t, "attempts"))
 	case 8:

@@ -197,7 +197,7 @@ func (c *CLI) Refused(r Result, code int, args []string, words ...string) {
 		}
 		rest = after
 	}
-	if len(r.Err) > 700 {
+	if len(r.Err) > 800 {
 		c.T.Errorf("dibs %s: the message has %d bytes:\n%s", brief(args), len(r.Err), r.Err)
 	}
 }

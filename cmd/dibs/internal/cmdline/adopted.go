@@ -69,7 +69,7 @@ func likeMapping(name string) bool {
 // adoptedAlternative says for each command how to change rows of an adopted table instead.
 var adoptedAlternative = map[string]string{
 	"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "end rows with SQL",
-	"prune": "delete rows with SQL",
+	"prune": "delete rows with SQL", "flow": "its rows come after no others",
 	"pause": "stop its workers", "resume": "start its workers", "queue": "its settings are in the mapping",
 	"check": "'dibs adopt check' looks at the mapping",
 }

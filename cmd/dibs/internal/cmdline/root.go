@@ -125,6 +125,7 @@ var OtherWords = map[string][]string{
 	"requeue":  {"retry", "rerun", "replay", "redo", "restart"},
 	"prune":    {"delete", "del", "remove", "rm", "purge", "clean", "clear", "flush", "vacuum", "drop"},
 	"wait":     {"await", "join", "watch", "follow", "block"},
+	"flow":     {"tree", "graph", "workflow", "deps", "batch"},
 	"work":     {"worker", "run", "consume", "consumer", "process", "start"},
 	"serve":    {"server", "listen", "http", "api", "rest", "web"},
 	"claim":    {"fetch", "dequeue", "pop", "take", "receive", "poll", "lease", "reserve"},

@@ -134,6 +134,18 @@ func (t shownTable) DueKinds(context.Context, string) ([]string, error) {
 	return nil, t.cannot("all rows have one kind")
 }
 
+func (t shownTable) Followers(context.Context, string) (int, error) {
+	return 0, t.cannot("its rows come after no others")
+}
+
+func (t shownTable) Flow(context.Context, int64) (admin.Flow, error) {
+	return admin.Flow{}, t.cannot("its rows come after no others")
+}
+
+func (t shownTable) FlowJobs(context.Context, int64, int64) ([]int64, error) {
+	return nil, t.cannot("its rows come after no others")
+}
+
 func (t shownTable) NoteChange(context.Context, admin.Change) error {
 	return t.cannot("who changes what is in the server's log")
 }

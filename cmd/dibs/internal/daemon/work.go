@@ -96,7 +96,9 @@ and answers with a line of JSON on stdout:
   {"id":17,"token":"1f0c…","ending":"completed","result":{"sent":true}}
 
 The ending is completed, retry, snooze, release, dead or cancelled, with "error" and "delay" where
-they fit; {"id":17,"token":"1f0c…","progress":{"done":3,"total":10,"text":"…"}} may come before.
+they fit; with completed, "add" is a list of jobs to enqueue with it. Before it may come
+{"id":17,"token":"1f0c…","progress":{"done":3,"total":10,"text":"…"}}, and steps that later
+attempts must not do again: {"id":17,"token":"1f0c…","step":"charge","value":{…}}.
 Other lines, and those of stderr, are passed on to stderr. --concurrency processes are started, or
 with --shared one (or --processes), which gets --concurrency jobs at once and answers in any order.
 One that ends or is stopped is replaced; a job that it has read and not answered has failed. At the
@@ -299,7 +301,7 @@ func (a *app) work(ctx context.Context, db cmdline.JobTable, f *workFlags, h *he
 	handle := p.Handle
 	if f.lines {
 		pool := runner.NewLines(p, runner.LineOptions{
-			Concurrency: f.concurrency, Processes: f.processes, Shared: f.shared, MaxJobs: f.maxJobs, JSON: a.JSON, Stderr: a.Stderr,
+			Store: w.Store, Concurrency: f.concurrency, Processes: f.processes, Shared: f.shared, MaxJobs: f.maxJobs, JSON: a.JSON, Stderr: a.Stderr,
 		})
 		defer pool.Close()
 		defer context.AfterFunc(ctx, pool.Drain)()

@@ -186,7 +186,7 @@ func (d *medic) held(q *queueLook, s admin.QueueStats) {
 			d.wrong(h.Reason, "dibs workers --jobs", "%s", text)
 		case h.Reason == "limit" && long:
 			d.note(h.Reason, words.Command("dibs queue", s.Queue, "--concurrency N"), "%s", text)
-		case h.Reason == "rate" && long && !h.OfGroups:
+		case h.Reason == "rate" && long && !h.OfSome:
 			d.note(h.Reason, words.Command("dibs queue", s.Queue), "%s", text)
 		}
 	}

@@ -100,8 +100,8 @@ func nothingToLock(ctx context.Context, db admin.Database, f admin.Footprint) (w
 	case due > 0:
 		return fmt.Sprintf("another transaction holds what is due in queue %s", name), "Try again when it has ended.", nil
 	case s.Blocked > 0:
-		return fmt.Sprintf("what is left in queue %s (%s) waits for others of its group", name, words.Plural(int(s.Blocked), "job")),
-			"Try again when they have ended; to see them: " + words.Command("dibs ls", f.Queue, "--state running"), nil
+		return fmt.Sprintf("what is left in queue %s (%s) waits for other jobs, of its group or that it comes after", name, words.Plural(int(s.Blocked), "job")),
+			"Try again when they have ended; to see them: " + words.Command("dibs ls", f.Queue), nil
 	case s.Waiting > 0:
 		return fmt.Sprintf("no job of queue %s is due yet", name), add, nil
 	case s.Running > 0:

@@ -51,7 +51,7 @@ func TestLocksWithNothingToClaim(t *testing.T) {
 		c.HasInOrder(c.OK("locks", "empty"), "there is no job in queue empty", "dibs enqueue empty")
 		c.Feed("1\n2\n", "enqueue", "g", "--lines", "--group", "a")
 		c.OK("claim", "g", "--worker", "w")
-		c.HasInOrder(c.OK("locks", "g"), "what is left in queue g (1 job) waits for others of its group", "dibs ls g --state running")
+		c.HasInOrder(c.OK("locks", "g"), "what is left in queue g (1 job) waits for other jobs, of its group or that it comes after", "dibs ls g")
 		c.Feed("1\n2\n", "enqueue", "l", "--lines")
 		c.OK("claim", "l", "--worker", "w")
 		c.OK("queue", "l", "--concurrency", "1")

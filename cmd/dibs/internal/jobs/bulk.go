@@ -24,6 +24,7 @@ type bulk struct {
 	form format
 	path string // empty: stdin
 
+	refs          *refs
 	limits        map[string]int  // payload limits of the known queues
 	changedQueues map[string]bool // queues with new jobs
 	first         int64           // lowest id of the new jobs; last is the highest
@@ -35,7 +36,8 @@ type bulk struct {
 	brokenLines   int
 }
 
-// Limits of a chunk, which one statement enqueues.
+// Limits of a chunk, which one statement enqueues. Of a file with refs it may have dibs.MaxBatch jobs, so that few
+// come after jobs of another chunk.
 const (
 	chunkJobs  = 1000
 	chunkBytes = 8 << 20 // payload; one record may exceed it
@@ -46,6 +48,7 @@ type chunk struct {
 	jobs  []dibs.NewJob
 	lines []int
 	bytes int
+	after int // how many others its jobs come after
 }
 
 func (c *chunk) add(r record) {
@@ -56,7 +59,7 @@ func (c *chunk) add(r record) {
 	}
 }
 
-func (c *chunk) full() bool { return len(c.jobs) == chunkJobs || c.bytes >= chunkBytes }
+func (c *chunk) full(jobs int) bool { return len(c.jobs) == jobs || c.bytes >= chunkBytes }
 
 // drop removes the i-th job.
 func (c *chunk) drop(i int) {
@@ -142,6 +145,12 @@ func (b *bulk) checkAll(ctx context.Context, src *source) (int, error) {
 		}
 		n++
 		bar.Add(1)
+		if line, err := b.refs.check(r.line, &r.job); err != nil {
+			return &cmdline.HintError{
+				Err:  &cmdline.CodeError{Code: cmdline.ExitUsage, Err: b.atLine(line, err)},
+				Next: "nothing was enqueued: put the line after those that it comes after",
+			}
+		}
 		return nil
 	})
 	return n, err
@@ -166,15 +175,28 @@ func (b *bulk) enqueueAll(ctx context.Context, tx dibs.Tx, src *source, n int) (
 			return err
 		}
 		done = b.countResults(done, &c, got)
+		b.refs.enqueued(c.jobs, got)
 		bar.Add(len(c.jobs))
 		c = chunk{}
 		return nil
+	}
+	most := chunkJobs
+	if b.refs.used {
+		most = dibs.MaxBatch
 	}
 	err = b.each(ctx, again, func(r record) error {
 		if r.err != nil {
 			return b.atLine(r.line, fmt.Errorf("the input has changed: %w", r.err))
 		}
-		if c.add(r); c.full() {
+		before := b.refs.jobsBefore(&r.job)
+		if len(c.jobs) > 0 && c.after+before > dibs.MaxAfter {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		b.refs.resolve(&r.job)
+		c.after += before
+		if c.add(r); c.full(most) {
 			return flush()
 		}
 		return nil
@@ -232,13 +254,16 @@ func (b *bulk) stream(ctx context.Context, db admin.Database, in *cmdline.Input)
 		return nil
 	}
 	err := b.each(ctx, in, func(r record) error {
+		if r.err == nil && usesRefs(&r.job) {
+			r.err = &dibs.InvalidError{Field: "ref", Reason: "cannot be used with --partial: a job could start without those in broken lines that it should come after"}
+		}
 		if r.err != nil {
 			b.skip(bar, r.line, r.err)
 		} else {
 			c.add(r)
 		}
 		// Slow input is enqueued as it comes.
-		if c.full() || in.Buffered() == 0 {
+		if c.full(chunkJobs) || in.Buffered() == 0 {
 			return flush()
 		}
 		return nil

@@ -15,12 +15,15 @@ func newCancelCmd(a *app) *cobra.Command {
 		Use:   "cancel ID... | cancel --queue QUEUE [flags]",
 		Short: "Cancel jobs",
 		Long: `Cancel jobs: waiting and blocked ones end at once; the workers of running ones are
-asked to stop when they next extend their leases.
+asked to stop when they next extend their leases. Jobs that come after a cancelled one, and need
+it completed, are cancelled too; --flow cancels all jobs of a flow that have not ended, those
+that come after others first, so none of them starts meanwhile (see 'dibs flow').
 
 Jobs that have ended already, and unknown ids, are reported with exit code 5.
 The id '-' reads ids from stdin, 10,000 at a time.`,
 		Example: `  dibs cancel 17 18
   dibs cancel --queue emails --kind newsletter
+  dibs cancel --flow 17
   dibs ls --group customer-7 --all --json | jq '.jobs[].id' | dibs cancel -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dibs.State(s.state).Final() {
@@ -44,5 +47,9 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 		},
 	}
 	s.addFlags(cmd, "waiting, blocked or running; default: all of these")
+	cmd.Flags().Int64Var(&s.flow, "flow", 0, "all jobs of the flow of the job with this `id`")
+	for _, other := range []string{"queue", "kind", "group", "state", "worker", "error", "all"} {
+		cmd.MarkFlagsMutuallyExclusive("flow", other)
+	}
 	return cmd
 }

@@ -17,6 +17,7 @@ func Commands(run *cmdline.App) []*cobra.Command {
 		a.Adoptable(newLsCmd(a)),
 		a.Adoptable(newShowCmd(a)),
 		a.Adoptable(newWaitCmd(a)),
+		newFlowCmd(a),
 		cmdline.OwnJobsOnly(newEditCmd(a)),
 		cmdline.OwnJobsOnly(newCancelCmd(a)),
 		a.Adoptable(newRequeueCmd(a)),

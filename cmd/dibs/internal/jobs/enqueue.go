@@ -33,19 +33,15 @@ type enqueueFlags struct {
 	wait                    bool
 }
 
-func newEnqueueCmd(a *app) *cobra.Command {
-	var f enqueueFlags
-	cmd := &cobra.Command{
-		Use:   "enqueue QUEUE [PAYLOAD] [flags]",
-		Short: "Add one job, or many from a file",
-		Long: `Add one job with the given payload, which is JSON ("-" reads it from stdin, none is
+const enqueueHelp = `Add one job with the given payload, which is JSON ("-" reads it from stdin, none is
 null), to a queue. Or add many, from --file or stdin:
 
   --lines   each line is the payload of one job, as a JSON string
   --jsonl   each line is JSON: the payload of one job
   --jobs    each line is a JSON object with the fields of one job: queue, kind,
             payload, metadata, priority, delay, run_at, max_attempts, group,
-            unique_key, unique_until, unique_for, unique_window, if_held, delay_limit
+            unique_key, unique_until, unique_for, unique_window, if_held, delay_limit,
+            ref, after
   --csv     the first row names the columns; each other row is one job. Its payload is
             a JSON object of strings, from all columns but these, which set a field:
             @queue @kind @priority @delay @run_at @group @unique_key @unique_until
@@ -71,15 +67,32 @@ Europe/Berlin" (hour, day, week or month; without a zone in UTC). If another job
 key, nothing is enqueued; --if-held says whether that job, if it still waits, becomes the
 new one (replace), or starts later, as --delay or --run-at say (push).
 
+A job that comes after others is blocked until all of these are completed (--after), have
+ended in whatever way (--after-end), or are dead or cancelled (--after-failed). Where that
+cannot come about any more, the job is cancelled, and 'dibs show' says because of which other.
+With --jobs, lines can come after earlier ones of the file, which they name by a ref of their
+choice: "ref":"page" in these, and "after":["page"], or {"ref":"page","on":"ended"}, in those;
+17 or {"id":17,"on":"failed"} is the job with that id. If no line has a ref, there is nothing to
+wait for.
+
 With --json, each job gives one line with its id; "existing" is true where another job
 already held the unique key, whose id that is, and "replaced" or "pushed" where it was.
 
-With --wait, dibs waits until the one job has ended, and ends as 'dibs wait' does.`,
+With --wait, dibs waits until the one job has ended, and ends as 'dibs wait' does.`
+
+func newEnqueueCmd(a *app) *cobra.Command {
+	var f enqueueFlags
+	cmd := &cobra.Command{
+		Use:   "enqueue QUEUE [PAYLOAD] [flags]",
+		Short: "Add one job, or many from a file",
+		Long:  enqueueHelp,
 		Example: `  dibs enqueue emails '{"to":"ann@example.com"}' --kind welcome --delay 10m
   dibs enqueue reports --unique daily --unique-until claimed
   dibs enqueue index --unique doc-7 --if-held push --delay 10s --delay-limit 2m
   find . -name '*.jpg' | dibs enqueue thumbnails --lines
-  dibs enqueue emails --file customers.csv --priority 500`,
+  dibs enqueue emails --file customers.csv --priority 500
+  dibs enqueue bind --after 17,18
+  dibs enqueue --jobs --file book.jsonl`,
 		Args: cmdline.AtMost(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			form, err := f.read(cmd, args)
@@ -92,7 +105,7 @@ With --wait, dibs waits until the one job has ended, and ends as 'dibs wait' doe
 			if form == "" {
 				return a.enqueueOne(cmd.Context(), f.job, args, f.wait)
 			}
-			b := bulk{app: a, base: f.job, form: form, path: f.file}
+			b := bulk{app: a, base: f.job, form: form, path: f.file, refs: newRefs()}
 			if f.partial {
 				return b.partial(cmd.Context())
 			}
@@ -117,6 +130,9 @@ func (f *enqueueFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.job.UniqueWindow, "unique-window", "", "hold the key at least until this `WINDOW` ends: hour, day, week, month")
 	fs.StringVar((*string)(&f.job.IfHeld), "if-held", "", "`WHAT` becomes of a waiting holder: keep (default), replace, push")
 	fs.Var(&f.limit, "delay-limit", "a holder starts this long after it was enqueued at the latest")
+	fs.Var(afterFlag{&f.job.After, dibs.NeedCompleted}, "after", "start once the jobs with these ids are completed")
+	fs.Var(afterFlag{&f.job.After, dibs.NeedEnded}, "after-end", "start once the jobs with these ids have ended, in whatever way")
+	fs.Var(afterFlag{&f.job.After, dibs.NeedFailed}, "after-failed", "start once the jobs with these ids are dead or cancelled")
 	fs.IntVar(&f.job.MaxAttempts, "max-attempts", 0, "number of attempts after which the job is dead; 0: the queue's")
 	fs.StringVar(&f.metadata, "metadata", "", "a small `JSON` object, for tags or trace context")
 	fs.BoolVar(&f.lines, "lines", false, "add one job for each line of text")

@@ -44,8 +44,10 @@ jobs ended, by lines of JSON on stdin, up to 10,000:
   {"id": 17, "token": "1f0c…", "ending": "completed", "result": {"sent": true}}
   {"id": 18, "token": "1f0c…", "ending": "retry", "error": "timed out", "delay": 90}
 
-"ending" is completed, retry, snooze, release, dead or cancelled. Other fields of a job
-are passed over, so the lines of 'dibs claim' will do with an ending added to them.
+"ending" is completed, retry, snooze, release, dead or cancelled. With completed, "add"
+is a list of jobs, as 'dibs enqueue --jobs' takes them, that are enqueued with it if and
+only if it is written. Other fields of a job are passed over, so the lines of 'dibs claim'
+will do with an ending added to them.
 
 The result is one line of JSON: in "finished" how many were written, and in "refused"
 the ids of jobs whose leases were lost: these were not changed, and the exit code is 3.
@@ -136,8 +138,9 @@ func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, c
 	}
 	err = a.eachLine(ctx, func(in *outcomeJSON) error {
 		names = append(names, in.name())
-		outcomes = append(outcomes, in.Outcome.Outcome())
-		return nil
+		o, err := in.Outcome.Outcome()
+		outcomes = append(outcomes, o)
+		return err
 	})
 	return outcomes, names, err
 }
@@ -184,7 +187,7 @@ func (a *app) eachLine(ctx context.Context, f func(*outcomeJSON) error) error {
 			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: "names a row of an adopted table by its key: give the mapping with --table"}
 		}
 		if err := f(&o); err != nil {
-			return err
+			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: "adds a job that cannot be read: " + wire.Reason(err)}
 		}
 	}
 }

@@ -94,6 +94,7 @@ func FuzzJobs(f *testing.F) {
 	for _, text := range []string{
 		`{"queue":"q","kind":"k","payload":{"a":[1,"x"]},"metadata":{"t":"u"},"priority":5,"delay":1.5,"max_attempts":3,"group":"g","unique_key":"u","unique_until":"claimed"}`,
 		`{"unique_key":"u","unique_for":"1h","if_held":"push","delay":1,"delay_limit":60}`, `{"unique_key":"u","unique_window":"day in Europe/Berlin"}`,
+		`{"ref":"page","after":["page","x",17,{"ref":"a","on":"ended"},{"id":3,"on":"failed"}]}`, `{"after":[]}`, `{"after":[0]}`, `{"after":[{"on":"failed"}]}`, `{"after":[{"id":1},{"id":1,"on":"failed"}]}`,
 		`{"payload":null,"run_at":"2026-11-21T08:30:00Z"}`, `{"delay":"1d12h"}`, `{"delay":1e300}`, `{"priority":1.5}`, `{"priority":"high"}`, `{"queue":7}`, `{"run_at":"soon"}`,
 		`{"nope":1}`, `{"queue":"a","QUEUE":"b"}`, `{"queue":"a"} {"queue":"b"}`, `{"queue":`, `{"queue":"a"}]`, `[]`, `null`, `{}`, "{\"queue\":\"\xff\"}", `{"id":1,"token":"00","ending":"completed"}`, `{"delay":-0.000000001}`,
 	} {
@@ -141,6 +142,16 @@ func written(t *testing.T, job dibs.NewJob) []byte {
 		"queue": job.Queue, "kind": job.Kind, "payload": job.Payload, "priority": job.Priority, "delay": job.Delay.String(),
 		"max_attempts": job.MaxAttempts, "group": job.Group, "unique_key": job.UniqueKey, "unique_until": job.UniqueUntil,
 		"unique_window": job.UniqueWindow, "if_held": job.IfHeld, "delay_limit": job.DelayLimit.String(),
+	}
+	if job.Ref != "" {
+		fields["ref"] = job.Ref
+	}
+	if job.After != nil {
+		after := make(wire.Deps, len(job.After))
+		for i, d := range job.After {
+			after[i] = wire.Dep{Ref: d.Ref, ID: d.ID, On: d.On}
+		}
+		fields["after"] = after
 	}
 	if job.UniqueFor != 0 {
 		fields["unique_for"] = job.UniqueFor.String()

@@ -106,6 +106,11 @@ func jsonString(text []byte) (json.RawMessage, error) {
 // validate checks a job as the store will, so that dibs finds a mistake on the last line
 // before it enqueues the first. limits are the queues' payload limits.
 func validate(job dibs.NewJob, limits map[string]int) error {
+	for _, d := range job.After {
+		if d.Ref != "" && d.Ref == job.Ref { // earlier jobs may have it too; see refs.check
+			job.Ref = ""
+		}
+	}
 	_, err := checks.Jobs([]dibs.NewJob{job}, func(queue string) (int, error) {
 		if limit, ok := limits[queue]; ok {
 			return limit, nil

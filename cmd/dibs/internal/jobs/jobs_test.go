@@ -267,7 +267,7 @@ func TestColoursOnlyWhereTheyAreWanted(t *testing.T) {
 		a := newApp(strings.NewReader(""), &out, io.Discard)
 		a.Color, a.OutTTY = color, tty
 		a.writeJobs(jobs)
-		a.writeJob(jobs[0], nil)
+		a.writeJob(jobs[0], nil, "", nil)
 		if err := a.writeStats([]admin.QueueStats{{Queue: "q", Dead: 1}}, &holdups.Look{}); err != nil {
 			t.Fatal(err)
 		}

@@ -186,13 +186,15 @@ func stateTime(now time.Time, j *dibs.RawJob) string {
 		return words.Since(now, j.FinishedAt)
 	case j.RunAt.After(now):
 		return words.Since(now, j.RunAt)
+	case j.WaitsFor > 0:
+		return "-"
 	case j.HeldUntil.After(now):
 		return "held " + words.Roughly(j.HeldUntil.Sub(now))
 	}
 	return "due for " + words.Roughly(now.Sub(j.RunAt))
 }
 
-// Note returns the job's worker, result or last error.
+// Note returns the job's worker, result or last error, or what it waits for or was cancelled for.
 func Note(j *dibs.RawJob) string {
 	switch {
 	case j.CancelRequested:
@@ -205,6 +207,10 @@ func Note(j *dibs.RawJob) string {
 		return "on " + j.Worker
 	case j.State == dibs.Completed:
 		return string(j.Result)
+	case j.State == dibs.Blocked && j.WaitsFor > 0:
+		return "after " + words.Verb(int64(j.WaitsFor), "job that has not ended", "jobs that have not ended")
+	case j.Cause != 0:
+		return fmt.Sprintf("because of job %d", j.Cause)
 	case len(j.Errors) > 0:
 		return j.Errors[len(j.Errors)-1].Error
 	}

@@ -121,6 +121,9 @@ func TestFinishRefusesBadInput(t *testing.T) {
 			{`{"id":2,"token":"` + token + `"}`, `stdin, outcome 2: ending: must be completed, retry`},
 			{`{"id":2,"token":"12","ending":"completed"}`, `: a token must be 32 hexadecimal digits, got "12"`},
 			{`{"id":2,"token":"` + token + `","ending":"retry","delay":"soon"}`, `: delay: "soon" is no duration`},
+			{`{"id":2,"token":"` + token + `","ending":"completed","add":[{},{"delay":"soon"}]}`, `stdin:2: adds a job that cannot be read: add[1].delay: "soon" is no duration`},
+			{`{"id":2,"token":"` + token + `","ending":"completed","add":[{},{"priority":-1}]}`, `stdin, outcome 2: add[1].priority: must be 0 to 32767`},
+			{`{"id":2,"token":"` + token + `","ending":"dead","add":[{}]}`, `stdin, outcome 2: add: goes with completed only`},
 			{good, "stdin, outcome 2: id: 1 is named twice"},
 		} {
 			c.Fails(cmdline.ExitUsage, good+"\n"+test.line+"\n", []string{"finish"}, test.message)
@@ -141,9 +144,9 @@ func TestFinishByLines(t *testing.T) {
 		stale := c.Rows(claimed)[3]
 		c.OK("finish", "4", stale["token"].(string), "--release")
 		input := add(lines[0], `"ending":"cancelled"`) + "\n" +
-			add(lines[1], `"ending":"completed","result":[1,2]`) +
+			add(lines[1], `"ending":"completed","result":[1,2],"add":[{"queue":"parts","payload":7}]`) +
 			add(lines[2], `"ending":"retry","error":"down","delay":"5m"`) +
-			add(lines[3], `"ending":"completed"`)
+			add(lines[3], `"ending":"completed","add":[{"queue":"parts"}]`)
 		r := c.Run(input, "finish")
 		c.Refused(r, cmdline.ExitLeaseLost, []string{"finish"}, "lease lost on job 4")
 		c.Has(c.Row(r.Out), object{"finished": 3, "refused": []any{4}})
@@ -151,6 +154,7 @@ func TestFinishByLines(t *testing.T) {
 		c.Has(c.Job(2), object{"state": "completed", "result": []any{1, 2}})
 		c.Has(c.Job(3), object{"state": "waiting"})
 		c.Has(c.Stats("q"), object{"scheduled": 1})
+		c.Has(c.Stats("parts"), object{"waiting": 1})
 		c.Has(c.Row(c.Feed("", "finish")), object{"finished": 0})
 	})
 }

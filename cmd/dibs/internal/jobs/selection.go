@@ -20,6 +20,7 @@ type selection struct {
 
 	ended  bool      // without a state, select jobs in all final states
 	before time.Time // if not zero, only jobs that ended before
+	flow   int64     // if not zero, all jobs of the flow of this one that have not ended
 
 	all    bool     // --all: confirms a change in all queues
 	dryRun bool     // --dry-run: change nothing
@@ -42,7 +43,10 @@ func (s *selection) addFlags(cmd *cobra.Command, states string) {
 // there is no terminal on which to ask for confirmation.
 func (s *selection) check(a *app, cmd *cobra.Command, args []string) error {
 	s.args = args
-	byFlags := s.all
+	if flag := cmd.Flags().Lookup("flow"); flag != nil && flag.Changed && s.flow < 1 {
+		return &dibs.InvalidError{Field: "flow", Reason: fmt.Sprintf("must be a job's number, got %d", s.flow)}
+	}
+	byFlags := s.all || s.flow != 0
 	for _, name := range []string{"queue", "kind", "group", "state", "worker", "error"} {
 		byFlags = byFlags || cmd.Flags().Changed(name)
 	}
@@ -50,16 +54,24 @@ func (s *selection) check(a *app, cmd *cobra.Command, args []string) error {
 	case byFlags && len(args) > 0:
 		return cmdline.Usagef(cmd, "give either ids or flags such as --queue and --state, not both")
 	case !byFlags && len(args) == 0:
-		return cmdline.Usagef(cmd, "which jobs? give ids ('-' reads them from stdin), or --queue, --kind, --group, --state, --worker, --error, --all")
+		return cmdline.Usagef(cmd, "which jobs? give ids ('-' reads them from stdin), or --queue, --kind, --group, --state, --worker, --error, --all%s", orFlow(cmd))
 	case s.wide() && !(a.InTTY && a.ErrTTY):
 		return cmdline.Usagef(cmd, "that would be jobs of all queues: narrow it with --queue, --kind, --group, --worker or --error, or add --all")
 	}
 	return nil
 }
 
+// orFlow names the flag --flow where a verb has it.
+func orFlow(cmd *cobra.Command) string {
+	if cmd.Flags().Lookup("flow") == nil {
+		return ""
+	}
+	return ", --flow"
+}
+
 // wide reports whether the selection covers all queues and needs a confirmation.
 func (s *selection) wide() bool {
-	return len(s.args) == 0 && s.queue == "" && s.kind == "" && s.group == "" && s.worker == "" && s.error == "" && !s.all && !s.dryRun
+	return len(s.args) == 0 && s.queue == "" && s.kind == "" && s.group == "" && s.worker == "" && s.error == "" && s.flow == 0 && !s.all && !s.dryRun
 }
 
 // chosen is a job of the selection. The state of a job named by its id is unknown.
@@ -91,6 +103,9 @@ func (s *selection) each(ctx context.Context, db cmdline.JobTable, stdin io.Read
 		return flush()
 	}
 	walk := s.eachListed
+	if s.flow != 0 {
+		walk = s.eachOfFlow
+	}
 	if len(s.args) > 0 {
 		walk = func(ctx context.Context, db cmdline.JobTable, add func(chosen) error) error {
 			return s.eachNamed(ctx, db, stdin, add)
@@ -143,6 +158,43 @@ func (s *selection) eachListed(ctx context.Context, db cmdline.JobTable, add fun
 		}
 	}
 	return nil
+}
+
+// eachOfFlow calls f with the jobs of a flow that have not ended. Those that come after others come first: else the end of
+// a job would have others start.
+func (s *selection) eachOfFlow(ctx context.Context, db cmdline.JobTable, add func(chosen) error) error {
+	flows, has := db.(interface {
+		flowReader
+		FlowJobs(ctx context.Context, flow, before int64) ([]int64, error)
+	})
+	if !has {
+		return fmt.Errorf("flow %d: %w", s.flow, dibs.ErrNotFound)
+	}
+	f, err := flows.Flow(ctx, s.flow)
+	if err != nil {
+		return err
+	}
+	if f.Flow == 0 {
+		return &cmdline.HintError{
+			Err:  &cmdline.CodeError{Code: cmdline.ExitNotFound, Err: fmt.Errorf("job %d has no flow: no job of its call comes after another", s.flow)},
+			Next: fmt.Sprintf("'dibs cancel %d' cancels it, and the jobs that need it completed", s.flow),
+		}
+	}
+	for before := int64(0); ; {
+		ids, err := flows.FlowJobs(ctx, f.Flow, before)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := add(chosen{id: id}); err != nil {
+				return err
+			}
+			before = id
+		}
+		if len(ids) < dibs.MaxBatch {
+			return nil
+		}
+	}
 }
 
 // eachNamed reads ids from the arguments, and from stdin at the argument "-". It finds a

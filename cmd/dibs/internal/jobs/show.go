@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -46,14 +47,21 @@ func newShowCmd(a *app) *cobra.Command {
 					}
 				case a.JSON:
 					var w holdups.Look
-					if w, _, err = whyOf(cmd.Context(), db, j); err != nil {
-						return err
+					var steps []string
+					if w, _, err = whyOf(cmd.Context(), db, j); err == nil {
+						steps, err = stepsOf(cmd.Context(), db, j)
 					}
-					err = a.WriteJSON(HeldJobJSON{j, a.holdsOf(&w, j)})
+					if err == nil {
+						err = a.WriteJSON(HeldJobJSON{j, a.holdsOf(&w, j), steps})
+					}
 				default:
 					var w holdups.Look
+					var steps []string
 					if w, _, err = whyOf(cmd.Context(), db, j); err == nil {
-						a.writeJob(j, a.holdsOf(&w, j))
+						steps, err = stepsOf(cmd.Context(), db, j)
+					}
+					if err == nil {
+						a.writeJob(j, a.holdsOf(&w, j), causeOf(cmd.Context(), db, j), steps)
 					}
 				}
 				return err
@@ -69,11 +77,25 @@ func newShowCmd(a *app) *cobra.Command {
 // HeldJobJSON is a job with the reasons why it does not start.
 type HeldJobJSON struct {
 	*dibs.RawJob
-	Why []holdups.Hold `json:"why,omitempty"`
+	Why   []holdups.Hold `json:"why,omitempty"`
+	Steps []string       `json:"steps,omitempty"` // names of the steps that are done
 }
 
-// writeJob writes a job as text, with the reasons why it does not start.
-func (a *app) writeJob(j *dibs.RawJob, why []holdups.Hold) {
+// stepsOf lists the names of the steps of a job that are done, the first first.
+func stepsOf(ctx context.Context, db cmdline.JobTable, j *dibs.RawJob) (names []string, err error) {
+	store, ok := db.(dibs.StepStore)
+	if !ok {
+		return nil, nil
+	}
+	all, err := store.Steps(ctx, dibs.Lease{ID: j.ID})
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	return names, err
+}
+
+// writeJob writes a job as text, with the reasons why it does not start, and because of what it was cancelled.
+func (a *app) writeJob(j *dibs.RawJob, why []holdups.Hold, cause string, steps []string) {
 	now := time.Now()
 	at := func(t time.Time) string {
 		if t.IsZero() {
@@ -107,6 +129,8 @@ func (a *app) writeJob(j *dibs.RawJob, why []holdups.Hold) {
 	for i, h := range why {
 		add(true, map[bool]string{true: "held up"}[i == 0], a.Paint(term.Yellow, h.Text))
 	}
+	add(cause != "", "cancelled", a.Paint(term.Yellow, "because "+cause))
+	add(j.Flow != 0, "flow", fmt.Sprintf("%d%s", j.Flow, a.Paint(term.Faint, fmt.Sprintf(" ('dibs flow %d')", j.ID))))
 	add(true, "claimed", at(j.ClaimedAt))
 	add(true, "finished", at(j.FinishedAt))
 	add(true, "worker", words.Printable(j.Worker))
@@ -114,6 +138,7 @@ func (a *app) writeJob(j *dibs.RawJob, why []holdups.Hold) {
 	if p := j.Progress; p != nil {
 		add(true, "progress", ProgressText(p)+a.Paint(term.Faint, " ("+words.Since(now, p.At)+")"))
 	}
+	add(true, "steps", words.Printable(strings.Join(steps, ", ")))
 	add(j.CancelRequested, "cancel", a.Paint(term.Yellow, "requested"))
 	add(j.Fault != "", "fault", a.Paint(term.Red, words.Printable(j.Fault)))
 	add(true, "metadata", term.IndentJSON(j.Metadata))

@@ -33,7 +33,36 @@ func whyOf(ctx context.Context, db cmdline.JobTable, jobs ...*dibs.RawJob) (w ho
 	}
 	w, err = holdups.Read(ctx, db, stats)
 	w.Stats = all
+	if flows, has := db.(flowReader); err == nil && has && len(jobs) == 1 && jobs[0].WaitsFor > 0 {
+		var f admin.Flow
+		f, err = flows.Flow(ctx, jobs[0].ID)
+		w.Open = map[int64][]int64{f.ID: f.Open}
+	}
 	return w, stats, err
+}
+
+// flowReader is a database whose jobs can come after others.
+type flowReader interface {
+	Flow(ctx context.Context, id int64) (admin.Flow, error)
+}
+
+// causeOf says because of what a job was cancelled: the end of another, which may have been deleted since.
+func causeOf(ctx context.Context, db cmdline.JobTable, j *dibs.RawJob) string {
+	if j.Cause == 0 {
+		return ""
+	}
+	cause, err := db.Get(ctx, j.Cause)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("job %d, which it comes after, did not end as it needs", j.Cause)
+	case cause.State == dibs.Dead:
+		return fmt.Sprintf("job %d died", j.Cause)
+	case cause.State == dibs.Cancelled:
+		return fmt.Sprintf("job %d was cancelled", j.Cause)
+	case cause.State == dibs.Completed:
+		return fmt.Sprintf("job %d was completed", j.Cause)
+	}
+	return fmt.Sprintf("job %d had not ended as it needs, and is %s again", j.Cause, cause.State)
 }
 
 // holdsOf lists the reasons why a job, or a row of an adopted table, does not start.

@@ -77,7 +77,7 @@ func TestQueueSettingsOutOfRange(t *testing.T) {
 		for _, test := range []struct{ flag, value, message string }{
 			{"--concurrency", "-1", "concurrency: must be 0 (no limit) to 1000000, got -1"},
 			{"--group-limit", "0", "group_limit: must be 1 to 1000000, got 0"},
-			{"--order", "random", `order: must be fifo or lifo, got "random"`},
+			{"--order", "random", `order: must be fifo, lifo or fair, got "random"`},
 			{"--lease", "1ms", "lease: must be 100ms to 24h0m0s, got 1ms"},
 			{"--max-attempts", "0", "max_attempts: must be 1 to 1000000, got 0"},
 			{"--backoff", "2h", "backoff.max: must be at least the base"},

@@ -14,7 +14,11 @@ import (
 
 // Handle is the handler of every job.
 func (w *Lines) Handle(ctx context.Context, job *dibs.RawJob) error {
-	line, err := lineOf(job)
+	steps, err := w.stepsOf(ctx, job)
+	if err != nil {
+		return notStarted(err)
+	}
+	line, err := lineOf(job, steps)
 	if err != nil {
 		return dibs.Die(err)
 	}
@@ -64,15 +68,23 @@ func (w *Lines) freeSeat(s *lineSeat) {
 // await waits for the answer to a job, or for the end of its process, and has the process stop
 // the job when ctx ends.
 func (p *lineProcess) await(ctx context.Context, j *lineJob) *lineAnswer {
-	select {
-	case a := <-j.answer:
-		return &a
-	case <-p.ended:
-	case <-p.pool.StopAll:
-		p.stop(0)
-	case <-ctx.Done():
-		p.interrupt(ctx, j)
+	for over := false; !over; {
+		select {
+		case s := <-j.steps:
+			p.putStep(ctx, j, s)
+			continue
+		case a := <-j.answer:
+			p.putSteps(ctx, j)
+			return &a
+		case <-p.ended:
+		case <-p.pool.StopAll:
+			p.stop(0)
+		case <-ctx.Done():
+			p.interrupt(ctx, j)
+		}
+		over = true
 	}
+	p.putSteps(ctx, j)
 	select {
 	case a := <-j.answer: // an answer counts as long as the process lives
 		return &a
@@ -202,6 +214,7 @@ func (w *Lines) result(job *dibs.RawJob, a *lineAnswer) error {
 		if !w.NoResult {
 			job.Result = o.Result
 		}
+		job.Add(o.Add...)
 		return nil
 	case dibs.EndSnooze:
 		return dibs.Snooze(*o.Delay)

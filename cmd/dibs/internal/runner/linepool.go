@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
@@ -42,12 +43,13 @@ const unbuffered = "PYTHONUNBUFFERED"
 
 // LineOptions say how jobs are shared among processes that stay.
 type LineOptions struct {
-	Concurrency int       // jobs at once
-	Processes   int       // how many processes share the jobs, if Shared is set
-	Shared      bool      // a process gets several jobs at once
-	MaxJobs     int       // how many jobs a process is given; 0: any number
-	JSON        bool      // the log is JSON
-	Stderr      io.Writer // where the processes' logs go
+	Concurrency int        // jobs at once
+	Processes   int        // how many processes share the jobs, if Shared is set
+	Shared      bool       // a process gets several jobs at once
+	MaxJobs     int        // how many jobs a process is given; 0: any number
+	JSON        bool       // the log is JSON
+	Stderr      io.Writer  // where the processes' logs go
+	Store       dibs.Store // keeps the steps of jobs, if it is a dibs.StepStore
 }
 
 func NewLines(p *Program, o LineOptions) *Lines {

@@ -53,6 +53,7 @@ type lineJob struct {
 	job    *dibs.RawJob
 	offset int64           // where its line begins in the process' stdin
 	answer chan lineAnswer // has room for the only answer
+	steps  chan stepAnswer // steps to write, which the job's handler does
 }
 
 // startProcess starts a process.
@@ -125,7 +126,7 @@ func (p *lineProcess) give(job *dibs.RawJob, line []byte) (j *lineJob, has bool)
 	if !p.pool.Shared {
 		p.errs.kept, p.errs.cut = p.errs.kept[:0], false // what it wrote before belongs to other jobs
 	}
-	j = &lineJob{job: job, offset: p.queued, answer: make(chan lineAnswer, 1)}
+	j = &lineJob{job: job, offset: p.queued, answer: make(chan lineAnswer, 1), steps: make(chan stepAnswer, maxUnconfirmed)}
 	p.jobs[job.ID] = j
 	if p.given++; p.given == 1 {
 		p.silence = time.AfterFunc(p.pool.silentAfter, func() { p.pool.noteSilence(p) })
@@ -209,6 +210,14 @@ func (p *lineProcess) take(a lineAnswer) {
 	case a.Progress != nil:
 		if err := j.job.SetProgress(a.Progress.Done, a.Progress.Total, a.Progress.Text); err != nil {
 			p.pool.Log.Warn("a job's progress is ignored", "job", id, "error", err, "pid", p.cmd.Process.Pid)
+		}
+	case a.Step != "" && a.wrong == nil:
+		select {
+		case j.steps <- stepAnswer{a.Step, a.Value}:
+		default:
+			delete(p.jobs, id)
+			a.wrong = fmt.Errorf("it writes steps and does not wait until they are confirmed: %d at once at most", maxUnconfirmed)
+			j.answer <- a
 		}
 	default:
 		delete(p.jobs, id)

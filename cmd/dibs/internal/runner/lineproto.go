@@ -48,14 +48,18 @@ type jobLine struct {
 	Tick        time.Time       `json:"tick,omitzero"`
 	CreatedAt   time.Time       `json:"created_at,omitzero"`
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
+	Steps       stepValues      `json:"steps,omitempty"` // what earlier attempts have done
 	Payload     json.RawMessage `json:"payload"`
 }
 
+// stepValues are the values of steps by their names.
+type stepValues map[string]json.RawMessage
+
 // lineOf writes a job as one line.
-func lineOf(j *dibs.RawJob) ([]byte, error) {
+func lineOf(j *dibs.RawJob, steps stepValues) ([]byte, error) {
 	line, err := encodeLine(jobLine{
 		ID: lineID(j.ID), Token: j.Token, Key: j.Key, Queue: j.Queue, Kind: j.Kind, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts,
-		Group: j.Group, Schedule: j.Schedule, Tick: j.Tick, CreatedAt: j.CreatedAt, Metadata: j.Metadata, Payload: j.Payload,
+		Group: j.Group, Schedule: j.Schedule, Tick: j.Tick, CreatedAt: j.CreatedAt, Metadata: j.Metadata, Steps: steps, Payload: j.Payload,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the job cannot be written as a line of JSON: %w", err)
@@ -108,7 +112,10 @@ type lineAnswer struct {
 	Result   json.RawMessage `json:"result"`
 	Error    string          `json:"error"`
 	Delay    *wire.Seconds   `json:"delay"`
+	Add      wire.Added      `json:"add"` // jobs to enqueue, with completed
 	Progress *lineProgress   `json:"progress"`
+	Step     string          `json:"step"`
+	Value    json.RawMessage `json:"value"` // of the step
 
 	wrong error // what is wrong with an answer whose job is known
 }
@@ -129,7 +136,7 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 	if utf8.Valid(line) {
 		err = wire.ReadObject(line, &a)
 	}
-	if err == nil && a.ID != nil && !a.Token.IsZero() && (a.Ending != "") != (a.Progress != nil) {
+	if err == nil && a.ID != nil && !a.Token.IsZero() && a.says() == 1 {
 		return a, nil
 	}
 	var about struct {
@@ -137,13 +144,14 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 		Token    json.RawMessage
 		Ending   json.RawMessage
 		Progress json.RawMessage
+		Step     json.RawMessage
 	}
 	broken := json.Unmarshal(line, &about)
 	var token dibs.Token
 	if json.Unmarshal(about.Token, &token) != nil || timesIn(line, "token") > 1 {
 		token = dibs.Token{}
 	}
-	switch says := about.Ending != nil || about.Progress != nil; {
+	switch says := about.Ending != nil || about.Progress != nil || about.Step != nil; {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return a, errors.New("it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr")
 	case broken != nil:
@@ -158,16 +166,28 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 		err = errors.New(`"ending" is missing: completed, retry, snooze, release, dead or cancelled`)
 	case err == nil && about.Ending != nil && about.Progress != nil:
 		err = errors.New(`it has both "ending" and "progress"`)
+	case err == nil && a.says() > 1:
+		err = errors.New(`it has more than one of "ending", "progress" and "step"`)
 	case err == nil && a.Token.IsZero():
 		err = errors.New(`"token" is missing: give the one of the job's line`)
 	case err == nil:
-		err = errors.New(`it has neither "ending" nor "progress"`)
+		err = errors.New(`it has neither "ending" nor "progress" nor "step"`)
 	}
 	wrong := errors.New(wire.Reason(err))
-	if about.Ending == nil && about.Progress == nil && token.IsZero() {
+	if about.Ending == nil && about.Progress == nil && about.Step == nil && token.IsZero() {
 		return a, wrong // the id may be any number of the program's
 	}
 	return lineAnswer{ID: about.ID, Token: token, wrong: wrong}, nil
+}
+
+// says counts what an answer says of its job: only one thing is right.
+func (a *lineAnswer) says() (n int) {
+	for _, is := range []bool{a.Ending != "", a.Progress != nil, a.Step != ""} {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 // timesIn counts how often an object has a field, in whatever case its name is written: decoders take the last one.
@@ -194,6 +214,10 @@ func (a *lineAnswer) outcome(snooze time.Duration) (dibs.Outcome, error) {
 	}
 	if o.Ending == dibs.EndSnooze && o.Delay == nil {
 		o.Delay = &snooze
+	}
+	var err error
+	if o.Add, err = a.Add.Jobs(); err != nil {
+		return o, err
 	}
 	checked, err := checks.Outcomes([]dibs.Outcome{o})
 	if err != nil {

@@ -1,0 +1,67 @@
+//go:build unix
+
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
+	"github.com/dibs-queue/dibs/internal/needs"
+)
+
+// A program adds jobs by its answer: they are there when its job is completed, and not if it is not.
+func TestWorkLinesAddsJobs(t *testing.T) {
+	needs.Race(t)
+	onEach(t, func(c *cli) {
+		c.OK("enqueue", "q", "--kind", "split")
+		c.OK("enqueue", "q", "--kind", "wrong", "--max-attempts", "1")
+		c.worked(`case $kind in
+			split) echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":1,\"add\":[{\"queue\":\"q\",\"kind\":\"part\",\"payload\":{\"n\":12345678901234567890}},{\"queue\":\"later\",\"delay\":60}]}" ;;
+			wrong) echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"add\":[{\"queue\":\"never\"},{\"queue\":\"never\",\"max_attempts\":-1}]}" ;;
+			*) `+answer+` ;;
+			esac`, "-c", "1")
+		c.Has(c.Job(1), object{"state": "completed", "result": 1})
+		c.Has(c.Job(2), object{"state": "dead"})
+		if got := lastError(c.Job(2)); !strings.HasPrefix(got, "the process answered wrongly: add[1].max_attempts: ") {
+			c.T.Errorf("the error is %q", got)
+		}
+		c.Has(c.Job(3), object{"state": "completed", "queue": "q", "kind": "part"}) // it was worked on before the queue was empty
+		c.Has(c.Job(4), object{"state": "waiting", "queue": "later", "kind": "later"})
+		if raw := c.OK("show", "3", "--payload"); !strings.Contains(raw, `12345678901234567890`) {
+			c.T.Errorf("the payload is %s", raw)
+		}
+		c.Fails(cmdline.ExitNotFound, "", []string{"show", "5"}, "no such job")
+	})
+}
+
+// A program writes steps, reads that they are written, and gets them with the job in later attempts. A step that is done stays as
+// it is.
+func TestWorkLinesKeepsSteps(t *testing.T) {
+	needs.Race(t)
+	onEach(t, func(c *cli) {
+		c.OK("enqueue", "q", "--max-attempts", "3")
+		c.OK("queue", "q", "--backoff", "1ms")
+		confirmed := c.Write("confirmed", "")
+		c.worked(`
+			step() { echo "{\"id\":$id,\"token\":\"$token\",\"step\":\"$1\"$2}"; IFS= read -r said; printf '%s,' "$said" >>"`+confirmed+`"; }
+			case $line in
+			*'"steps":{"charge":{"a":1,"a":2},"mail":null},"payload"'*) echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":[$(cat "`+confirmed+`")$line]}" ;;
+			*'"steps":{"charge":{"a":1,"a":2}},"payload"'*) step mail; step charge ',"value":3'; exit 7 ;;
+			*'"steps"'*) exit 8 ;;
+			*) step charge ',"value":{"a":1,"a":2}'; kill -9 $$ ;;
+			esac`, "-c", "1")
+		job := c.Job(1)
+		c.Has(job, object{"state": "completed", "attempt": 3})
+		said, _ := job["result"].([]any)
+		if len(said) != 4 { // three confirmations and the line of the job
+			c.T.Fatalf("the program read %v, and failed with %v", said, job["errors"])
+		}
+		for i, step := range []string{"charge", "mail", "charge"} {
+			line := said[i].(map[string]any)
+			c.Has(line, object{"id": 1, "step": step})
+			c.HasNot(line, "error")
+		}
+		c.Has(job, object{"steps": []any{"charge", "mail"}})
+	})
+}

@@ -1,0 +1,164 @@
+package checks
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Edge says that a job comes after another.
+type Edge struct {
+	Place int   // the other's place in the call, if it has no ID yet
+	ID    int64 // of a job that exists; 0: the other is in the same call
+	Need  dibs.Need
+	At    int // its place in the job's After
+}
+
+// NoJob is the error for an edge to a job that does not exist; place is that of the edge's job in its call.
+func NoJob(place int, e Edge) error {
+	return inBatch(invalid(fmt.Sprintf("after[%d]", e.At), "there is no job %d", e.ID), "jobs", place)
+}
+
+// Both is what meets the edge's need and another one of the same jobs; place is that of the edge's job in its call.
+func (e Edge) Both(place int, other dibs.Need) (dibs.Need, error) {
+	both, err := bothNeeds(fmt.Sprintf("after[%d]", e.At), other, e.Need)
+	if err != nil {
+		err = inBatch(err, "jobs", place)
+	}
+	return both, err
+}
+
+// edges resolves the refs of a call: afterwards each row's Edges has every job that it comes after once.
+func edges(jobs []dibs.NewJob, rows []Row) error {
+	if !hasFlows(jobs) {
+		return nil
+	}
+	last := make(map[string]int) // where a ref stands last in the call
+	for i := range jobs {
+		if err := optionalName("ref", jobs[i].Ref); err != nil {
+			return inBatch(err, "jobs", i)
+		}
+		if jobs[i].Ref != "" {
+			last[jobs[i].Ref] = i
+		}
+	}
+	places, all := make(map[string][]int), 0
+	for i := range jobs {
+		before, err := edgesOf(&jobs[i], i, places, last)
+		if err != nil {
+			return inBatch(err, "jobs", i)
+		}
+		rows[i].Edges = before
+		if all += len(before); all > dibs.MaxAfter {
+			return inBatch(invalid("after", "the jobs of one call come after more than %d others in all", dibs.MaxAfter), "jobs", i)
+		}
+		if ref := jobs[i].Ref; ref != "" {
+			places[ref] = append(places[ref], i)
+		}
+	}
+	return nil
+}
+
+func hasFlows(jobs []dibs.NewJob) bool {
+	for i := range jobs {
+		if jobs[i].Ref != "" || len(jobs[i].After) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// edgesOf are the edges of the job at place i. places has those of all refs before it.
+func edgesOf(j *dibs.NewJob, i int, places map[string][]int, last map[string]int) ([]Edge, error) {
+	if len(j.After) > 0 && (j.IfHeld == dibs.HeldReplace || j.IfHeld == dibs.HeldPush) {
+		return nil, invalid("after", "must be empty with if_held %q: the job that holds the key keeps what it waits for", string(j.IfHeld))
+	}
+	var all []Edge
+	at := make(map[Edge]int) // where in all an edge to the same job is
+	add := func(field string, e Edge, n int, need dibs.Need) error {
+		if k, ok := at[e]; ok {
+			both, err := bothNeeds(field, all[k].Need, need)
+			all[k].Need = both
+			return err
+		}
+		at[e] = len(all)
+		e.Need, e.At = need, n
+		all = append(all, e)
+		return nil
+	}
+	for n, d := range j.After {
+		field := fmt.Sprintf("after[%d]", n)
+		need := cmp.Or(d.On, dibs.NeedCompleted)
+		if err := dep(field, d, need); err != nil {
+			return nil, err
+		}
+		if d.ID != 0 {
+			if err := add(field, Edge{ID: d.ID}, n, need); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if len(places[d.Ref]) == 0 {
+			if at, ok := last[d.Ref]; ok && at >= i {
+				return nil, invalid(field, "the jobs with ref %q must stand earlier in the call; one stands at jobs[%d]", d.Ref, at)
+			}
+		}
+		for _, p := range places[d.Ref] {
+			if err := add(field, Edge{Place: p}, n, need); err != nil {
+				return nil, err
+			}
+		}
+		if len(all) > dibs.MaxAfter {
+			return nil, invalid(field, "the jobs of one call come after more than %d others in all", dibs.MaxAfter)
+		}
+	}
+	return all, nil
+}
+
+// dep checks one entry of After.
+func dep(field string, d dibs.Dep, need dibs.Need) error {
+	switch need {
+	case dibs.NeedCompleted, dibs.NeedEnded, dibs.NeedFailed:
+	default:
+		return invalid(field, "on must be completed, ended or failed, got %.40q", string(need))
+	}
+	switch {
+	case d.ID != 0 && d.Ref != "":
+		return invalid(field, "must have an id or a ref, not both")
+	case d.ID < 0:
+		return invalid(field, "an id must be at least 1, got %d", d.ID)
+	case d.ID == 0 && d.Ref == "":
+		return invalid(field, "must have an id or a ref")
+	case d.ID == 0:
+		return Name(field+".ref", d.Ref)
+	}
+	return nil
+}
+
+// bothNeeds is what meets two needs of one job.
+func bothNeeds(field string, a, b dibs.Need) (dibs.Need, error) {
+	switch {
+	case a == b || b == dibs.NeedEnded:
+		return a, nil
+	case a == dibs.NeedEnded:
+		return b, nil
+	}
+	return a, invalid(field, "a job cannot come after one other that is both completed and failed")
+}
+
+// Before checks which page to read of the jobs that a job comes after.
+func Before(id, after int64, n int) error {
+	switch {
+	case id < 1:
+		return invalid("id", "must be a job's id, got %d", id)
+	case after < 0:
+		return invalid("after", "must be the next of an earlier page, or 0, got %d", after)
+	case n < 1 || n > maxBefore:
+		return invalid("n", "must be 1 to %d, got %d", maxBefore, n)
+	}
+	return nil
+}
+
+// maxBefore is how many of the jobs that a job comes after can be read at once.
+const maxBefore = 1000

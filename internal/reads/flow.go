@@ -1,0 +1,82 @@
+package reads
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/admin"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Followers counts the blocked jobs of a queue that come after others.
+func (c Calls) Followers(ctx context.Context, queue string) (int, error) {
+	all, err := list(ctx, c, "followers", checks.Name("queue", queue), One[int], "followers", queue, admin.FollowersCap)
+	if err != nil {
+		return 0, err
+	}
+	return all[0], nil
+}
+
+// flowRows is how many counts of a queue, a kind and a state one call reads.
+const flowRows = 1000
+
+// counted is a row of flow_rows.sql.
+type counted struct {
+	part, queue, kind string
+	state             dibs.State
+	n, first          int64
+}
+
+// Flow counts the jobs that a job comes after, those that come after it, and those of its flow.
+func (c Calls) Flow(ctx context.Context, id int64) (admin.Flow, error) {
+	if err := c.Ready(ctx, "flow"); err != nil {
+		return admin.Flow{}, err
+	}
+	f := admin.Flow{ID: id}
+	var found []admin.Flow
+	var all []counted
+	err := c.Read(ctx,
+		rows(&found, func(f *admin.Flow) []any { return []any{&f.Flow, Text(&f.State)} }, "flow_job", id),
+		rows(&all, func(r *counted) []any { return []any{&r.part, &r.queue, &r.kind, Text(&r.state), &r.n, &r.first} }, "flow_rows", id, flowRows+1),
+		rows(&f.Open, One, "flow_open", id, admin.MaxOpen),
+	)
+	if err != nil {
+		return admin.Flow{}, c.Failed("flow", err)
+	}
+	if len(found) == 0 {
+		return admin.Flow{}, checks.Failed(fmt.Sprint("job ", id), dibs.ErrNotFound)
+	}
+	f.Flow, f.State, f.More = found[0].Flow, found[0].State, len(all) > flowRows
+	all = all[:min(len(all), flowRows)]
+	f.Before, f.After, f.All = flowPart(all, "before"), flowPart(all, "after"), flowPart(all, "flow")
+	return f, nil
+}
+
+// flowPart makes one row of the counts of each queue and kind of a part, in the order of their first jobs.
+func flowPart(all []counted, part string) []admin.FlowRow {
+	list, at := []admin.FlowRow{}, map[[2]string]int{}
+	slices.SortFunc(all, func(a, b counted) int { return cmp.Compare(a.first, b.first) })
+	for _, r := range all {
+		if r.part != part {
+			continue
+		}
+		name := [2]string{r.queue, r.kind}
+		if _, is := at[name]; !is {
+			at[name], list = len(list), append(list, admin.FlowRow{Queue: r.queue, Kind: r.kind})
+		}
+		list[at[name]].Add(r.state, r.n)
+	}
+	return list
+}
+
+// FlowJobs lists the jobs of a flow that have not ended, newest first.
+func (c Calls) FlowJobs(ctx context.Context, flow, before int64) ([]int64, error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	return list(ctx, c, "flow jobs", nil, One[int64], "flow_jobs", flow, before, dibs.MaxBatch)
+}

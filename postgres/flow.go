@@ -1,0 +1,151 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// comeAfter reports whether some of the jobs come after others.
+func comeAfter(jobs []dibs.NewJob) bool {
+	return slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return len(j.After) > 0 })
+}
+
+// comeAfterExisting reports whether some of the jobs may come after jobs that are there already.
+func comeAfterExisting(jobs []dibs.NewJob) bool {
+	keyed := slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" })
+	return slices.ContainsFunc(jobs, func(j dibs.NewJob) bool {
+		return slices.ContainsFunc(j.After, func(d dibs.Dep) bool { return d.ID != 0 || keyed })
+	})
+}
+
+// flows reports whether a job of the batch comes after another.
+func (b *batch) flows() bool {
+	return slices.ContainsFunc(b.rows, func(r checks.Row) bool { return len(r.Edges) > 0 })
+}
+
+// insertFlow inserts a batch in which jobs come after others. The batch is refused before anything is inserted, as c may be
+// a caller's transaction, which goes on after that.
+func (s *Store) insertFlow(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
+	s.sweeper.settler.seen.Store(true)
+	if err := s.parentsExist(ctx, b, c); err != nil {
+		return nil, err
+	}
+	out, copied, err := s.insertWith(ctx, b, c)
+	if err != nil {
+		return nil, err
+	}
+	f := flowOf(b.rows, out)
+	var steps []step
+	if !copied {
+		steps = append(steps, s.step("follow", f.least, f.ids, f.waits, f.followed))
+	}
+	if len(f.children) > 0 {
+		steps = append(steps, s.step("edges", f.children, f.parents, f.needs, f.late))
+	}
+	if len(steps) == 0 {
+		return out, nil
+	}
+	return out, c.run(ctx, steps...)
+}
+
+// parentsExist refuses a batch with a job that comes after one that does not exist.
+func (s *Store) parentsExist(ctx context.Context, b batch, c conn) error {
+	var ids, missing []int64
+	for i := range b.rows {
+		for _, e := range b.rows[i].Edges {
+			if e.ID != 0 {
+				ids = append(ids, e.ID)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	slices.Sort(ids)
+	err := c.run(ctx, column(s.step("no_jobs", slices.Compact(ids)), &missing))
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	for i := range b.rows {
+		for _, e := range b.rows[i].Edges {
+			if e.ID != 0 && slices.Contains(missing, e.ID) {
+				return checks.NoJob(i, e)
+			}
+		}
+	}
+	return nil
+}
+
+// flow is what a call with jobs that come after others writes, besides the jobs.
+type flow struct {
+	least int64 // least of the ids
+	// ids are those of the jobs that were inserted; of equal length are whether each waits for others, and whether others
+	// come after it.
+	ids             []int64
+	waits, followed []bool
+	// These have one element for each edge.
+	children, parents []int64
+	needs             []string
+	late              []int64 // children that come after jobs which are not new
+}
+
+// flowOf makes the flow of a call with these answers. Of a job that was not inserted, as another holds its unique key, nothing is
+// written; what comes after it comes after the holder.
+func flowOf(rows []checks.Row, out []dibs.Enqueued) flow {
+	var f flow
+	followed := followedPlaces(rows, out)
+	for i := range rows {
+		if out[i].Existing {
+			continue
+		}
+		id := out[i].ID
+		if f.least == 0 || id < f.least {
+			f.least = id
+		}
+		f.ids, f.waits, f.followed = append(f.ids, id), append(f.waits, len(rows[i].Edges) > 0), append(f.followed, followed[i])
+		f.add(id, rows[i].Edges, out)
+	}
+	return f
+}
+
+// add adds the edges of a job.
+func (f *flow) add(child int64, edges []checks.Edge, out []dibs.Enqueued) {
+	at, late := make(map[int64]int, len(edges)), false
+	for _, e := range edges {
+		parent := e.ID
+		if parent == 0 {
+			parent = out[e.Place].ID
+		}
+		late = late || e.ID != 0 || out[e.Place].Existing
+		if k, ok := at[parent]; ok { // a ref and an id may name one job
+			if f.needs[k] == string(dibs.NeedEnded) {
+				f.needs[k] = string(e.Need)
+			}
+			continue
+		}
+		at[parent] = len(f.parents)
+		f.children, f.parents, f.needs = append(f.children, child), append(f.parents, parent), append(f.needs, string(e.Need))
+	}
+	if late {
+		f.late = append(f.late, child)
+	}
+}
+
+// followedPlaces are the places of jobs that others of the call come after; out has no elements while all are new.
+func followedPlaces(rows []checks.Row, out []dibs.Enqueued) map[int]bool {
+	followed := map[int]bool{}
+	for i := range rows {
+		if len(out) > 0 && out[i].Existing {
+			continue
+		}
+		for _, e := range rows[i].Edges {
+			if e.ID == 0 {
+				followed[e.Place] = true
+			}
+		}
+	}
+	return followed
+}

@@ -1,0 +1,11 @@
+-- Purpose: count the blocked jobs of a queue that come after others.
+-- Parameters: $1 queue; $2 how many are counted at most.
+-- Columns out: how many they are.
+-- Concurrency: a plain read of an index that has only such jobs; locks nothing.
+select count(*)
+from (
+    select 1
+    from dibs.job j
+    where j.queue = $1 and j.gate = 5
+    limit $2
+) f
