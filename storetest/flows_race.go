@@ -76,11 +76,10 @@ func flowThousand(t *test) {
 	t.inState(dibs.Completed, all[1000])
 }
 
-// flowModel knows how jobs of random flows have ended, and refuses starts that come too early.
+// flowModel knows what jobs of random flows come after, and refuses starts that come too early.
 type flowModel struct {
 	mu     sync.Mutex
 	after  map[int64]map[int64]dibs.Need // of each job, the ones that it comes after
-	ended  map[int64]dibs.State
 	starts map[int64]int
 }
 
