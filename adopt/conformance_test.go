@@ -70,7 +70,7 @@ const (
 // withoutAny lists the tests that apply to no adopted table.
 var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners, "schedules": owners,
-	"flows": owners, "flow order": owners, "txflows": owners, "flows at once": owners,
+	"flows": owners, "flow order": owners, "txflows": owners, "flows at once": owners, "add": owners, "tx add": owners,
 	"held": owners, "windows": owners, "txwindows": owners,
 	"misuse": owners, "list": owners, "stats": owners, "history": owners, "failures": owners, "wake": owners, "close": owners, "repair": owners, "rows": owners, "wide": owners, "changes": owners,
 	"middleware": owners, "workers": nobody,

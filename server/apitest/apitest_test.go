@@ -132,6 +132,8 @@ var script = []step{
 	{"getJob", "", "404", "/v1/jobs/999"},
 	{"getJob", "", "422", "/v1/jobs/one"},
 	{"waitForJob", "completed", "200", ""},
+	{"listJobsBefore", "", "404", "/v1/jobs/999/before"},
+	{"listJobsBefore", "", "422", "/v1/jobs/1/before?limit=1001"},
 	{"listJobs", "completed", "200", ""},
 	{"listJobs", "", "422", "/v1/jobs?limit=1001"},
 	{"cancelJobs", "ids", "200", ""},
