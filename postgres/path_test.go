@@ -186,6 +186,7 @@ func (v *everyVerb) run() {
 	e.work()
 	e.expire()
 	e.operate()
+	e.flows()
 	v.operate()
 	v.inTransactions()
 }
@@ -251,6 +252,7 @@ func (v *everyVerb) operate() {
 	v.must(err)
 	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".tally (queue, waiting) values ($1, 5)", args: []any{q}}))
 	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".payload (id, payload) values (-1, 'of no job')"}))
+	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".step (job, name, value) values (-1, 'of no job', '1')"}))
 	_, err = s.Repair(ctx)
 	v.must(err)
 }

@@ -281,8 +281,9 @@ func (g *guarded) matrix(rt server.Route, all map[server.Scope]string, i int) {
 	if now := g.picture(mine); now != before {
 		g.t.Errorf("requests that were refused have changed something:\n%s\n%s", before, now)
 	}
+	letters := fmt.Sprintf("%c%c-", 'a'+i/26, 'a'+i%26) // a number might be the id of a job, which plain replaces
 	for _, scope := range slices.Compact([]server.Scope{rt.Scope, server.ScopeAdmin}) {
-		g.apart(rt, string(scope), fmt.Sprintf("mine-%d-%s", i, scope), fmt.Sprintf("theirs-%d-%s", i, scope))
+		g.apart(rt, string(scope), "mine-"+letters+string(scope), "theirs-"+letters+string(scope))
 	}
 	status, _, body := g.send(rt, own, "Bearer "+all[server.ScopeAdmin])
 	if !allowed(rt, status, body) {

@@ -3,6 +3,7 @@
 -- Columns out: id, queue. A job stays until those that come after it have ended.
 -- Concurrency: rows that are just being requeued or deleted are skipped. The others are locked in
 --   the order of their ids.
+-- With "offset 0" the edges of each job are looked up; without it, the planner may read all edges.
 with gone as (
     delete from dibs.finished
     where id = any (array(
@@ -14,6 +15,7 @@ with gone as (
                 from dibs.edge e
                 join dibs.job c on c.id = any (array[e.child])
                 where e.parent = o.id
+                offset 0
             ))
         order by o.id
         for update skip locked

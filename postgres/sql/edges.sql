@@ -7,7 +7,7 @@
 with listed as (
     insert into dibs.ended_list (ids)
     select $4::bigint[]
-    where cardinality($4) > 0
+    where cardinality($4::bigint[]) > 0
 )
 insert into dibs.edge (child, parent, need, open)
 select child, parent, need, true

@@ -3,6 +3,7 @@
 --   microseconds, $4 how many at most per queue and state.
 -- Columns out: deleted. A job stays until those that come after it have ended.
 -- Concurrency: rows that are just being requeued or pruned are skipped.
+-- With "offset 0" the edges of each job are looked up; without it, the planner may read all edges.
 with gone as (
     delete from dibs.finished
     where ctid = any (array(
@@ -19,6 +20,7 @@ with gone as (
                         from dibs.edge e
                         join dibs.job c on c.id = any (array[e.child])
                         where e.parent = o.id
+                        offset 0
                     ))
                 order by o.finished_at, o.id
                 limit $4

@@ -7,6 +7,7 @@
 --   then, as the index is in the order of time, reads only jobs past retention. A period
 --   whose row an enqueue has locked is skipped. A job stays until those that come after it have ended; their rows
 --   are read again by every sweep.
+-- With "offset 0" the edges of each job are looked up; without it, the planner may read all edges.
 with recursive oldest (queue, state, finished_at) as (
     (
         select o.queue, o.state, o.finished_at
@@ -46,6 +47,7 @@ with recursive oldest (queue, state, finished_at) as (
                             from dibs.edge e
                             join dibs.job c on c.id = any (array[e.child])
                             where e.parent = o.id
+                            offset 0
                         ))
                     order by o.finished_at, o.id
                     limit $1
