@@ -347,7 +347,7 @@ func (g *guarded) apart(rt server.Route, scope, mine, theirs string) {
 func plain(body, queue, ids string) string {
 	body = strings.ReplaceAll(body, queue, "QUEUE")
 	for _, id := range strings.Fields(ids) {
-		body = strings.ReplaceAll(body, id, "ID")
+		body = regexp.MustCompile(`\b`+id+`\b`).ReplaceAllString(body, "ID") // not the 40 of a status 403
 	}
 	return regexp.MustCompile(`request:\w+`).ReplaceAllString(body, "request:ID")
 }
