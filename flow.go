@@ -4,8 +4,8 @@ package dibs
 type Need string
 
 const (
-	// NeedCompleted: the other is completed. If it ends as dead or cancelled, the job is cancelled,
-	// with the other's id as its Cause. The default.
+	// NeedCompleted, the default: the other is completed.
+	// If it ends as dead or cancelled, the job is cancelled, and its Cause is the other's id.
 	NeedCompleted Need = "completed"
 	// NeedEnded: the other has ended, in whatever way: for what must happen in any case.
 	NeedEnded Need = "ended"
@@ -14,8 +14,9 @@ const (
 	NeedFailed Need = "failed"
 )
 
-// Dep names jobs that a job comes after: one by its ID, or those of the same call that stand earlier in it
-// and have this Ref. If none has it, there is nothing to wait for.
+// Dep names jobs that a job comes after.
+// It is one, by its ID, or those of the same call that stand earlier in it and have this Ref.
+// If none has the Ref, there is nothing to wait for.
 type Dep struct {
 	ID  int64
 	Ref string
@@ -25,8 +26,8 @@ type Dep struct {
 // Ref names the job within its call of Enqueue, for others that come After it. Many may share one.
 func Ref(name string) func(*NewJob) { return func(j *NewJob) { j.Ref = name } }
 
-// After has the job start once all these jobs are completed. They are named by their Refs, if they stand earlier
-// in the same call, or by their ids.
+// After has the job start once all these jobs are completed.
+// A Ref names those that stand earlier in the same call; an id names one that exists.
 func After[T string | int64](jobs ...T) func(*NewJob) { return after(NeedCompleted, jobs) }
 
 // AfterEnd has the job start once all these jobs have ended, in whatever way.

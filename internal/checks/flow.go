@@ -10,7 +10,7 @@ import (
 // Edge says that a job comes after another.
 type Edge struct {
 	Place int   // the other's place in the call, if it has no ID yet
-	ID    int64 // of a job that exists; 0: the other is in the same call
+	ID    int64 // the other, if it exists already; 0: it is in the same call
 	Need  dibs.Need
 	At    int // its place in the job's After
 }

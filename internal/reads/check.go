@@ -11,7 +11,7 @@ import (
 // Damage is a row of repairable.sql: something wrong that a repair mends.
 type Damage struct {
 	Finding      string
-	Queue, State string // which count is wrong, or "group", "step" or "payload" as State for other damage
+	Queue, State string // State is the count that is wrong, or "group", "step" or "payload" for other damage
 	Lacks        int64  // what must be added to the count
 }
 

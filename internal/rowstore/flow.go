@@ -174,8 +174,8 @@ func (s *Session) reopenEdges(jobs []*endedJob) (map[int64]bool, error) {
 	return waiting, err
 }
 
-// waitAgain has jobs that still wait for others wait again for those that were put back, and leaves to settleFlows those
-// that waiting ones come after and that have ended.
+// waitAgain has jobs that still wait for others wait again for those that were put back.
+// If a job that they come after has ended, settleFlows looks at it.
 func (s *Session) waitAgain(jobs []*endedJob, waiting map[int64]bool) error {
 	linked := make([]int64, 0, len(jobs))
 	for _, j := range jobs {

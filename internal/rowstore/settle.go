@@ -34,9 +34,9 @@ func (s *Session) noteEnd(id int64, l links) {
 	}
 }
 
-// settleFlows looks at the jobs of flows that have ended in this call: it releases the jobs that have waited for them,
-// and cancels those that can never start. If others write at the same time, it only leaves the jobs to a transaction
-// that does nothing else: this one cannot see what others end meanwhile.
+// settleFlows looks at the jobs of flows that have ended in this call.
+// It releases the jobs that have waited for them, and cancels those that can never start.
+// If others write at the same time, this transaction cannot see what they end, so another, later one does it.
 func (s *Session) settleFlows() error {
 	if len(s.flows.ended)+len(s.flows.children) == 0 {
 		return nil

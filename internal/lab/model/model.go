@@ -46,7 +46,7 @@ type job struct {
 	dibs.RawJob
 	holdsKey   bool
 	holdsPlace bool // waits, and holds one of its group's places
-	turn       turn // in a fair queue
+	turn       turn // only jobs of a fair queue have one
 }
 
 type queue struct {

@@ -115,7 +115,7 @@ type lineAnswer struct {
 	Add      wire.Added      `json:"add"` // jobs to enqueue, with completed
 	Progress *lineProgress   `json:"progress"`
 	Step     string          `json:"step"`
-	Value    json.RawMessage `json:"value"` // of the step
+	Value    json.RawMessage `json:"value"` // what the step leaves
 
 	wrong error // what is wrong with an answer whose job is known
 }
