@@ -279,13 +279,13 @@ func claimThatBeganBefore(t *testing.T, change dibs.QueueChange) {
 
 // beforeStatement calls do before the statement text is sent for the first time.
 type beforeStatement struct {
-	text string
-	do   func()
+	texts map[string]bool // with and without its marked parts
+	do    func()
 }
 
 func (h *beforeStatement) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	for _, q := range data.Batch.QueuedQueries {
-		if do := h.do; postgres.Plain(q.SQL) == h.text && do != nil {
+		if do := h.do; h.texts[postgres.Plain(q.SQL)] && do != nil {
 			h.do = nil
 			do()
 		}
@@ -303,6 +303,7 @@ func (h *beforeStatement) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQue
 // watched is another store, which calls hook before it sends a statement.
 func (b bench) watched(hook *beforeStatement, statement string) *postgres.Store {
 	b.Helper()
+	hook.texts = make(map[string]bool)
 	config := b.pool.Config().Copy()
 	config.ConnConfig.Tracer = hook
 	pool, err := pgxpool.NewWithConfig(b.ctx, config)
@@ -313,7 +314,7 @@ func (b bench) watched(hook *beforeStatement, statement string) *postgres.Store 
 	b.Cleanup(func() { _ = other.Close() }) // never fails
 	other.Rewrite(func(name, text string) string {
 		if name == statement {
-			hook.text = text
+			hook.texts[text] = true
 		}
 		return text
 	})

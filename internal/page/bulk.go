@@ -184,7 +184,8 @@ func (p *Page) ask(r *request, q question) (to, done string, err error) {
 }
 
 // askBulk shows which jobs of a group would be changed. It looks for them among the queue's last MaxFailures dead
-// jobs. If none of these belongs to the group, it looks among older ones, for a short while.
+// jobs. If none of these belongs to the group, it looks among older ones, for a short while,
+// at least among as many again.
 func (p *Page) askBulk(r *request, v bulkView) (to, done string, err error) {
 	if _, err := p.queueNow(r, v.Queue); err != nil {
 		return "", "", err
@@ -213,7 +214,7 @@ func (p *Page) askBulk(r *request, v bulkView) (to, done string, err error) {
 				before++
 			}
 		}
-		if len(of) == 0 && !v.done && time.Since(begin) > bulkTime {
+		if len(of) == 0 && !v.done && v.Looked >= 2*admin.MaxFailures && time.Since(begin) > bulkTime {
 			return "", "", &refusal{409, "No job of this group is among the last " + count(v.Looked) + " dead jobs of the queue."}
 		}
 	}

@@ -56,7 +56,11 @@ func (s *Session) claimFair(c *pendingClaim, kinds any, n int) error {
 	if err := s.each("claim_fair", c.add, jsonIDs(ids), c.now, c.token[:], c.until, c.worker); err != nil {
 		return err
 	}
-	slices.SortFunc(c.jobs, func(a, b *dibs.RawJob) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
+	place := make(map[int64]int, len(ids))
+	for i, id := range ids {
+		place[id] = i
+	}
+	slices.SortFunc(c.jobs, func(a, b *dibs.RawJob) int { return place[a.ID] - place[b.ID] })
 	s.later("reach", c.queue.Name, reached)
 	return nil
 }

@@ -33,7 +33,7 @@ var flowVariants = []Variant{
 		Harm:  "If the job has ended by then, or ends before anybody knows of the follower, the follower waits.",
 		Patches: []Patch{
 			{"postgres", "TestAFollowerIsCommittedAfterTheEndOfItsParent", []Edit{
-				{"sql/edges.sql", "where cardinality($4) > 0", "where cardinality($4) < 0"},
+				{"sql/edges.sql", "where cardinality($4::bigint[]) > 0", "where cardinality($4::bigint[]) < 0"},
 			}},
 		},
 		Untortured: noFlows,
