@@ -33,17 +33,22 @@ func (s *Store) SendSeparately(clock string, turn func(got bool)) {
 func (s *Store) JustOpened(queue string, other *Store) {
 	s.queues.init()
 	s.rightsChecked.Store(true) // only a store's first claim reads the role's rights
-	never := time.Now().Add(24 * time.Hour)
-	s.sweeper.mu.Lock()
-	defer s.sweeper.mu.Unlock()
-	s.sweeper.sweptAt, s.sweeper.expireCheckedAt, s.sweeper.prunedAt = never, never, never
+	s.SweepNever()
 	l := s.queues.lanesOf(queue)
 	l.add(maxLanes, dibs.DefaultPriority)
-	l.learned = never
+	l.learned = s.sweeper.sweptAt
 	s.StopMarks(queue)
 	if q, ok := other.queues.get(queue); ok {
 		s.queues.replace(nil, []queueRow{q})
 	}
+}
+
+// SweepNever makes the store sweep only when it is asked to: when a sweep is due depends on how fast the machine is.
+func (s *Store) SweepNever() {
+	never := time.Now().Add(24 * time.Hour)
+	s.sweeper.mu.Lock()
+	defer s.sweeper.mu.Unlock()
+	s.sweeper.sweptAt, s.sweeper.expireCheckedAt, s.sweeper.prunedAt = never, never, never
 }
 
 // MarkAlways makes claims use marks, and move them before as many claims as possible.

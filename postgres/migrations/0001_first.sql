@@ -20,41 +20,54 @@ create table dibs.migration (
 -- it was prepared for, and finds nothing if the queue has another. It begins with the time, so
 -- that a queue that was deleted and made again has a version that the old one never had.
 create table dibs.queue (
-    name            text collate "C" primary key,
-    version         bigint not null default (date_part('epoch', clock_timestamp()) * 1000000)::bigint,
-    paused          boolean not null default false,
-    concurrency     int not null default 0,
-    rate_n          int not null default 0,
-    rate_per        interval not null default '0',
-    rate_burst      int not null default 0,
-    group_limit     int not null default 1,
-    strict          boolean not null default false,
-    claim_order     text not null default 'fifo',
-    lease           interval not null default '10 seconds',
-    max_attempts    int not null default 25,
-    backoff_base    interval not null default '1 second',
-    backoff_factor  double precision not null default 2,
-    backoff_max     interval not null default '1 hour',
-    backoff_jitter  double precision not null default 0.25,
-    keep_completed  interval not null default '24 hours',
-    keep_dead       interval not null default '336 hours',
-    keep_cancelled  interval not null default '24 hours',
-    payload_limit   int not null default 1048576,
+    name             text collate "C" primary key,
+    version          bigint not null default (date_part('epoch', clock_timestamp()) * 1000000)::bigint,
+    paused           boolean not null default false,
+    concurrency      int not null default 0,
+    rate_n           int not null default 0,
+    rate_per         interval not null default '0',
+    rate_burst       int not null default 0,
+    group_limit      int not null default 1,
+    -- a rate that each group has, unless it has one of its own; package bucket explains step and slack
+    group_rate_n     int not null default 0,
+    group_rate_per   interval not null default '0',
+    group_rate_burst int not null default 0,
+    group_step_ns    bigint not null default 0,
+    group_slack_ns   bigint not null default 0,
+    strict           boolean not null default false,
+    claim_order      text not null default 'fifo',
+    lease            interval not null default '10 seconds',
+    job_timeout      interval not null default '0', -- how long an attempt may run; 0: no limit. extend.sql tells the workers
+    max_attempts     int not null default 25,
+    backoff_base     interval not null default '1 second',
+    backoff_factor   double precision not null default 2,
+    backoff_max      interval not null default '1 hour',
+    backoff_jitter   double precision not null default 0.25,
+    keep_completed   interval not null default '24 hours',
+    keep_dead        interval not null default '336 hours',
+    keep_cancelled   interval not null default '24 hours',
+    payload_limit    int not null default 1048576,
     -- true once a job with a group was enqueued: only then must claims admit
-    grouped         boolean not null default false,
+    grouped          boolean not null default false,
     -- true once a group was given a rate: only then must claims look for those
-    group_rates     boolean not null default false,
+    group_rates      boolean not null default false,
     -- with a concurrency limit: true while all running jobs are in gate 3; with that or a rate:
     -- null until no claim can be under way that began without it
-    counted         boolean,
+    counted          boolean,
     constraint queue_name_is_1_to_255_bytes check (octet_length(name) between 1 and 255),
     constraint queue_concurrency_is_0_to_1000000 check (concurrency between 0 and 1000000),
     constraint queue_rate_is_n_per_1s_to_31days_with_burst check (
         (rate_n = 0 and rate_burst >= 0) or (rate_n between 1 and 1000000000 and rate_per between '1 second' and '744 hours' and rate_burst between 0 and 1000000000)
     ),
     constraint queue_group_limit_is_1_to_1000000 check (group_limit between 1 and 1000000),
-    constraint queue_claim_order_is_fifo_or_lifo check (claim_order in ('fifo', 'lifo')),
+    constraint queue_group_rate_is_n_per_1s_to_31days_with_burst check (
+        (group_rate_n = 0 and group_rate_burst >= 0 and group_step_ns = 0)
+        or (group_rate_n between 1 and 1000000000 and group_rate_per between '1 second' and '744 hours' and group_rate_burst between 0 and 1000000000
+            and group_step_ns > 0 and group_slack_ns >= 0)
+    ),
+    constraint queue_claim_order_is_fifo_lifo_or_fair check (claim_order in ('fifo', 'lifo', 'fair')),
     constraint queue_lease_is_100ms_to_24h check (lease between '100 milliseconds' and '24 hours'),
+    constraint queue_job_timeout_is_0_to_10years check (job_timeout between '0' and '87600 hours'),
     constraint queue_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
     constraint queue_backoff_is_1ms_to_10years_factor_1_to_1000_jitter_0_to_1 check (
         backoff_base >= '1 millisecond' and backoff_max between backoff_base and '87600 hours' and backoff_factor between 1 and 1000 and backoff_jitter between 0 and 1
@@ -80,6 +93,8 @@ create table dibs.group_limit (
 
 -- What the rates of queues (in rows without a group) and of groups have saved up. Those of
 -- queues are changed by claims in their turn, those of groups by admissions in theirs.
+-- A row with a group and n = 0 is that of a group with its queue's rate. Its step and slack are
+-- copies. Admissions make it, and delete it when all is saved up again.
 create table dibs.rate (
     queue      text collate "C" not null,
     group_key  text collate "C" not null, -- empty: the queue itself, whose settings are in dibs.queue
@@ -171,12 +186,19 @@ create table dibs.audit (
 );
 
 create sequence dibs.job_id;
+create sequence dibs.admission;
 
 -- Live jobs. Every statement that writes here reads the texts of all checks anew, 3 us each,
 -- so there is only one. What it does not refuse, readers bear and mend.sql mends.
 -- No index contains the columns that claim and extend change (token,
 -- lease_until, attempt, worker, claimed_at), and pages are filled by half, so these are
 -- heap-only updates.
+-- flow is the least id of the call that has enqueued a job, if a job of that call comes after
+-- another. followed says that others may come after it: whatever ends it then adds its id to ended_list.
+-- In a queue with order fair, an admission gives each job its turn, and the number of the
+-- admission. Claims go by turn, then admitted. Null: the job has none, and comes last.
+-- stepped is true once the job has a step; null before, which takes no place in a row. A finish
+-- that keeps no job deletes the steps of those jobs alone.
 create table dibs.job (
     id               bigint primary key default nextval('dibs.job_id'),
     run_at           timestamptz not null,
@@ -184,6 +206,9 @@ create table dibs.job (
     claimed_at       timestamptz,
     lease_until      timestamptz,
     token            uuid,
+    flow             bigint,
+    turn             bigint,
+    admitted         bigint,
     attempt          int not null default 0,
     excused          int not null default 0,
     max_attempts     int not null,
@@ -192,6 +217,8 @@ create table dibs.job (
     unique_held      boolean not null default false,
     cancel_requested boolean not null default false,
     returned         boolean not null default false, -- put back at its old place
+    followed         boolean not null default false,
+    stepped          boolean,
     queue            text collate "C" not null,
     kind             text collate "C" not null,
     group_key        text collate "C",
@@ -226,6 +253,12 @@ create index job_later on dibs.job (queue, run_at) where gate = 2;
 create index job_counted on dibs.job (queue) where gate = 3;
 -- Grouped jobs that hold a place of their group.
 create index job_place on dibs.job (queue, group_key) where gate in (0, 3) and group_key is not null;
+-- Jobs of a queue that wait for the jobs that they come after. Claims read none of them.
+create index job_after on dibs.job (queue) where gate = 5;
+-- The jobs of a flow, for those who look at it.
+create index job_flow on dibs.job (flow, id) where flow is not null;
+-- The ready index of a queue whose groups take turns.
+create index job_fair on dibs.job (queue, turn, admitted, id) where gate = 0 and turn is not null;
 create unique index job_unique on dibs.job (queue, unique_key) where unique_held;
 
 -- Unique keys that are held for a period, whatever becomes of the job.
@@ -250,7 +283,8 @@ create table dibs.payload (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- Completed, dead and cancelled jobs, until their queue's retention ends.
+-- Completed, dead and cancelled jobs, until their queue's retention ends. cause is the job
+-- because of which it was cancelled.
 create table dibs.finished (
     id               bigint primary key,
     state            text collate "C" not null,
@@ -258,11 +292,14 @@ create table dibs.finished (
     run_at           timestamptz not null,
     created_at       timestamptz not null,
     claimed_at       timestamptz,
+    flow             bigint,
+    cause            bigint,
     attempt          int not null,
     excused          int not null,
     max_attempts     int not null,
     priority         smallint not null,
     cancel_requested boolean not null,
+    followed         boolean not null default false,
     queue            text collate "C" not null,
     kind             text collate "C" not null,
     group_key        text collate "C",
@@ -282,16 +319,64 @@ create table dibs.finished (
     autovacuum_vacuum_threshold = 50000,
     autovacuum_vacuum_cost_delay = 0
 );
+
+-- What the attempts of jobs have done, one row for each step.
+create table dibs.step (
+    job     bigint not null, -- live or finished
+    name    text collate "C" not null,
+    done_at timestamptz not null default clock_timestamp(),
+    value   text not null, -- JSON
+    primary key (job, name)
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
 -- Compressing with lz4 takes a quarter of the time; some servers are built without it.
 do $$
 begin
     alter table dibs.payload alter payload set compression lz4, alter metadata set compression lz4;
     alter table dibs.finished alter result set compression lz4;
+    alter table dibs.step alter value set compression lz4;
 exception when feature_not_supported then
     null;
 end
 $$;
 create index finished_by_time on dibs.finished (queue, state, finished_at, id);
+create index finished_cause on dibs.finished (cause) where cause is not null;
+create index finished_flow on dibs.finished (flow) where flow is not null;
+
+-- A job comes after another, whose end it needs. An edge is open until settle_close.sql has judged that end. It
+-- is kept until the child is deleted.
+create table dibs.edge (
+    child  bigint not null,
+    parent bigint not null,
+    need   text collate "C" not null,
+    open   boolean not null,
+    primary key (child, parent),
+    constraint edge_need_is_completed_ended_or_failed check (need in ('completed', 'ended', 'failed'))
+) with (
+    fillfactor = 80,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0
+);
+create index edge_parent on dibs.edge (parent, open, child);
+-- For the edges of a child. With "open::int" no statement that looks for those of a parent can use it: planned while
+-- the table is empty, it would read all of them.
+create index edge_open on dibs.edge (child, parent) where open::int = 1;
+
+-- Jobs to look at: followed ones that have ended, and followers that wait for a job that was not followed when
+-- they came. One row per statement; rows are only added, and settle_close.sql deletes them.
+create table dibs.ended_list (
+    id  bigint generated always as identity primary key,
+    ids bigint[] not null
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
 
 -- The log of claims, one row per claim call: finds expired leases and a worker's jobs.
 create table dibs.claim (
@@ -314,7 +399,10 @@ alter table dibs.claim alter ids set storage external;
 create table dibs.wake (
     id        bigint generated always as identity primary key,
     queue     text collate "C" not null,
-    group_key text collate "C" not null
+    group_key text collate "C" not null,
+    -- admitted again only because another transaction had locked a blocked job of the group: its
+    -- other jobs keep the places that they were given, so claims do not wait for the next admission
+    again     boolean not null default false
 ) with (
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 5000,
@@ -334,6 +422,18 @@ create table dibs.wake_list (
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0
 );
+
+-- Turns that claims have come to: the greatest of a queue is its turn. Rows are only added, and the others
+-- deleted, so that no claim waits for another, and one look at the index's end finds the greatest.
+create table dibs.reached (
+    queue text collate "C" not null,
+    turn  bigint not null
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
+create index reached_by_turn on dibs.reached (queue, turn);
 
 -- Changes of counts, one row per statement and queue; null means no change. The
 -- sum of a column from waiting to cancelled over a queue's rows is its count. The sweep merges
@@ -393,7 +493,7 @@ select
     j.id,
     j.queue,
     j.kind,
-    case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end as state,
+    case when j.token is not null then 'running' when j.gate in (1, 5) then 'blocked' else 'waiting' end as state,
     coalesce(j.payload, w.payload) as payload,
     coalesce(j.metadata, w.metadata) as metadata,
     j.priority,
@@ -436,7 +536,9 @@ select
         select u.until
         from dibs.unique_window u
         where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id and u.until > statement_timestamp()
-    ) as unique_free_at
+    ) as unique_free_at,
+    j.flow,
+    null::bigint as cause
 from dibs.job j
 left join dibs.queue q on q.name = j.queue
 left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
@@ -479,7 +581,9 @@ select
         select u.until
         from dibs.unique_window u
         where u.queue = f.queue and u.unique_key = f.unique_key and u.job = f.id and u.until > statement_timestamp()
-    ) as unique_free_at
+    ) as unique_free_at,
+    f.flow,
+    f.cause
 from dibs.finished f
 left join dibs.queue q on q.name = f.queue
 left join dibs.group_limit l on l.queue = f.queue and l.group_key = f.group_key

@@ -681,11 +681,21 @@ end
 $$;
 
 -- Changes a waiting job that this transaction has locked: replace.sql. It becomes another job, if
--- one is given, and starts at another time, if one is given.
+-- one is given, and starts at another time, if one is given. A job that becomes a new one has no
+-- steps, and one that waits for others goes on to do so.
 create function dibs.change_holder(holder bigint, becomes dibs.new_job, starts timestamptz, at timestamptz) returns void
 language plpgsql as $$
 #variable_conflict use_column
+declare
+    stepped boolean; -- the job that goes has steps
 begin
+    select j.stepped
+    into stepped
+    from dibs.job j
+    where j.id = holder and j.token is null;
+    if (becomes).kind is not null and stepped then
+        delete from dibs.step s where s.job = holder;
+    end if;
     with meant as materialized (
         select
             j.id,
@@ -713,9 +723,10 @@ begin
             priority = case when m.whole then (becomes).priority else j.priority end,
             max_attempts = case when m.whole then coalesce((becomes).max_attempts, m.attempts, 25) else j.max_attempts end,
             excused = case when m.whole then j.attempt else j.excused end,
+            stepped = case when m.whole then null else j.stepped end,
             group_key = m.group_key,
             run_at = m.run_at,
-            gate = case when m.group_key is null or m.keeps then 0 when m.run_at <= at then 1 else 2 end,
+            gate = case when m.old_gate = 5 then 5 when m.group_key is null or m.keeps then 0 when m.run_at <= at then 1 else 2 end,
             returned = j.returned or m.stays
         from meant m
         where j.id = m.id and j.token is null
@@ -749,7 +760,7 @@ begin
     insert into dibs.tally (queue, waiting, blocked)
     select c.queue, - c.n, c.n
     from (
-        select queue, count(*) filter (where gate = 1) - count(*) filter (where old_gate = 1) as n
+        select queue, count(*) filter (where gate in (1, 5)) - count(*) filter (where old_gate in (1, 5)) as n
         from changed
         group by queue
     ) c

@@ -23,11 +23,11 @@ select
 from page p
 left join lateral (
     select l.*
-    from dibs.shown_live l
+    from dibs.live_job l
     where l.id = any (array[p.parent])
     union all
     select e.*
-    from dibs.shown_ended e
+    from dibs.ended_job e
     where e.id = any (array[p.parent])
     offset 0
 ) v on true

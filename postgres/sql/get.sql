@@ -12,7 +12,7 @@ select
         where e.child = v.id and e.open::int = 1
     ) else 0 end,
     v.*
-from dibs.shown_live v
+from dibs.live_job v
 where v.id = $1
 union all
 select
@@ -20,5 +20,5 @@ select
     v.id,
     0,
     v.*
-from dibs.shown_ended v
+from dibs.ended_job v
 where v.id = $1

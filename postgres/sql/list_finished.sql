@@ -3,7 +3,7 @@
 --   before which the list begins; $7 how many; $8 how many jobs to look at; $9 worker, $10 a
 --   part of the last error and $11 of the payload, each '' for all; $12 time of the first end.
 -- Columns out: whether the row only marks how far the list has looked; id; 0; the columns of
---   shown_ended. If the list stops before it has $7 jobs or all, one row is the first
+--   ended_job. If the list stops before it has $7 jobs or all, one row is the first
 --   job that it has not looked at.
 -- Concurrency: one snapshot of finished rows only; locks nothing. Each queue contributes
 --   its own newest jobs. If anything but queue, state and time narrows the list, each queue looks
@@ -87,7 +87,7 @@ select p.searched, p.id, 0, v.*
 from page p
 cross join lateral (
     select f.*
-    from dibs.shown_ended f
+    from dibs.ended_job f
     where f.id = any (array[p.id])
     offset 0
 ) v

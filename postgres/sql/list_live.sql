@@ -3,7 +3,7 @@
 --   below this one; $6 how many; $7 how many jobs to look at; $8 worker, $9 a part of the last
 --   error and $10 of the payload, each '' for all; $11 whether only jobs whose run_at has not come.
 -- Columns out: whether the row only marks how far the list has looked; id; how many jobs it
---   waits for, 1,000 at most; the columns of shown_live. If the list stops before it has $6 jobs or all, one row is the last job
+--   waits for, 1,000 at most; the columns of live_job. If the list stops before it has $6 jobs or all, one row is the last job
 --   that it has looked at.
 -- Concurrency: one snapshot; locks nothing. Jobs of a queue with up to 1,000 are read by
 --   the indexes that begin with the queue; otherwise jobs are read along the primary key.
@@ -83,7 +83,7 @@ select
 from page p
 cross join lateral (
     select j.*
-    from dibs.shown_live j
+    from dibs.live_job j
     where j.id = any (array[p.id])
     offset 0
 ) v

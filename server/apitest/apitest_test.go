@@ -110,6 +110,7 @@ type step struct {
 
 // script is the order in which the examples are sent to one server.
 var script = []step{
+	{"listWorkers", "workers", "200", ""}, // before the first claim: those who claim over HTTP are listed within seconds
 	{"enqueueJob", "simple", "201", ""},
 	{"enqueueJob", "unique", "201", ""},
 	{"enqueueJob", "misspelled", "400", ""},
@@ -147,7 +148,6 @@ var script = []step{
 	{"changeGroup", "limit", "200", ""},
 	{"listGroups", "groups", "200", ""},
 	{"getStats", "stats", "200", ""},
-	{"listWorkers", "workers", "200", ""},
 	{"setSchedule", "report", "200", ""},
 	{"getSchedule", "report", "200", ""},
 	{"listSchedules", "schedules", "200", ""},

@@ -28,9 +28,13 @@ create table dibs_queue (
   rate_per integer not null default 0,
   rate_burst integer not null default 0,
   group_limit integer not null,
+  group_rate_n integer not null default 0, -- of each group that has no rate of its own; per in microseconds
+  group_rate_per integer not null default 0,
+  group_rate_burst integer not null default 0,
   strict integer not null,
   claim_order text not null,
   lease integer not null,
+  job_timeout integer not null default 0, -- how long an attempt may run; 0: no limit. extend.sql tells the workers
   max_attempts integer not null,
   backoff_base integer not null,
   backoff_factor real not null,
@@ -49,8 +53,13 @@ create table dibs_queue (
     rate_burst between 0 and 1000000000 and (rate_n = 0 or rate_n between 1 and 1000000000 and rate_per between 1000000 and 2678400000000)
   ),
   constraint queue_group_limit_is_1_to_1000000 check (group_limit between 1 and 1000000),
+  constraint queue_group_rate_is_n_per_1s_to_31days_with_burst check (
+    (group_rate_n = 0 and group_rate_burst >= 0)
+    or (group_rate_n between 1 and 1000000000 and group_rate_per between 1000000 and 2678400000000 and group_rate_burst between 0 and 1000000000)
+  ),
   constraint queue_claim_order_is_fifo_lifo_or_fair check (claim_order in ('fifo', 'lifo', 'fair')),
   constraint queue_lease_is_100ms_to_24h check (lease between 100000 and 86400000000),
+  constraint queue_job_timeout_is_0_to_10years check (job_timeout between 0 and 315360000000000),
   constraint queue_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
   constraint queue_backoff_is_1ms_to_10years_factor_1_to_1000_jitter_0_to_1 check (
     backoff_base >= 1000 and backoff_max between backoff_base and 315360000000000 and backoff_factor between 1 and 1000 and backoff_jitter between 0 and 1
@@ -76,6 +85,9 @@ create table dibs_rate (
 ) strict, without rowid;
 
 create index dibs_rate_held on dibs_rate (queue, held_until) where held_until is not null;
+-- A row with a group and n = 0 is that of a group with its queue's rate. The sweep deletes it when all is saved
+-- up again, and finds it by this index.
+create index dibs_rate_saved on dibs_rate (full_ns) where n = 0 and group_key <> '';
 
 -- A schedule enqueues a job at each of its ticks.
 create table dibs_schedule (
@@ -120,7 +132,11 @@ create table dibs_worker (
 ) strict;
 
 -- Live jobs. gate: 0 ready (or claimed), 1 blocked by its group, 2 grouped and not yet due,
--- 3 claimed in a queue with a concurrency limit.
+-- 3 claimed in a queue with a concurrency limit, 5 waiting for the jobs that it comes after.
+-- flow is the least id of the call that has enqueued a job, if a job of that call comes after another. followed says
+-- that others may come after it.
+-- In a queue with order fair, a job gets its turn with its place, and the number of the
+-- admission. Claims go by turn, then admitted. Null: the job has none, and comes last.
 create table dibs_job (
   id integer primary key autoincrement, -- never used twice
   queue text not null,
@@ -135,6 +151,10 @@ create table dibs_job (
   unique_key text,
   unique_until text,
   unique_held integer not null default 0,
+  flow integer,
+  followed integer not null default 0,
+  turn integer,
+  admitted integer,
   token blob,
   lease_until integer,
   worker text,
@@ -157,6 +177,7 @@ create table dibs_job (
       when 1 then group_key is not null and token is null
       when 2 then group_key is not null and token is null
       when 3 then token is not null
+      when 5 then token is null
       else 0
     end
   ),
@@ -166,7 +187,7 @@ create table dibs_job (
   constraint job_runs_with_token_lease_and_start check (
     (token is null) = (lease_until is null) and (token is null or length(token) = 16 and claimed_at is not null)
   ),
-  constraint job_flags_are_0_or_1 check (unique_held in (0, 1) and cancel_requested in (0, 1)),
+  constraint job_flags_are_0_or_1 check (unique_held in (0, 1) and cancel_requested in (0, 1) and followed in (0, 1)),
   constraint job_holds_a_unique_key_that_it_has check (unique_held = 0 or unique_key is not null and unique_until is not null)
 ) strict;
 
@@ -186,6 +207,15 @@ create index dibs_job_later on dibs_job (queue, run_at)
 -- Running jobs of queues with a concurrency limit.
 create index dibs_job_counted on dibs_job (queue)
   where gate = 3;
+-- Jobs of a queue that wait for others.
+create index dibs_job_after on dibs_job (queue)
+  where gate = 5;
+-- The jobs of a flow, for those who look at it.
+create index dibs_job_flow on dibs_job (flow, id)
+  where flow is not null;
+-- Claimable jobs of a queue whose groups take turns.
+create index dibs_job_fair on dibs_job (queue, turn, admitted, id, kind, run_at, token)
+  where gate = 0 and token is null and turn is not null;
 create unique index dibs_job_unique on dibs_job (queue, unique_key)
   where unique_held = 1;
 
@@ -200,6 +230,8 @@ create table dibs_unique_window (
 
 create index dibs_unique_window_by_end on dibs_unique_window (until);
 
+-- cause is the job because of which it was cancelled. followed is 1 as long as a job that comes after it has not ended:
+-- so long it is kept.
 create table dibs_finished (
   id integer primary key,
   queue text not null,
@@ -214,6 +246,9 @@ create table dibs_finished (
   group_key text,
   unique_key text,
   unique_until text,
+  flow integer,
+  cause integer,
+  followed integer not null default 0,
   worker text,
   cancel_requested integer not null,
   created_at integer not null,
@@ -225,7 +260,54 @@ create table dibs_finished (
   constraint finished_cancel_requested_is_0_or_1 check (cancel_requested in (0, 1))
 ) strict;
 
-create index dibs_finished_by_time on dibs_finished (queue, state, finished_at);
+-- With followed in the index, a prune passes over kept jobs without reading them. id is for the order of lists.
+create index dibs_finished_by_time on dibs_finished (queue, state, finished_at, id, followed);
+create index dibs_finished_by_cause on dibs_finished (cause)
+  where cause is not null;
+create index dibs_finished_by_flow on dibs_finished (flow)
+  where flow is not null;
+
+-- A job comes after another, whose end it needs. stage: 1 until that end was looked at, then 0, and 2 once the child
+-- itself has ended. Edges are kept until the child is deleted.
+create table dibs_edge (
+  child integer not null,
+  parent integer not null,
+  need text not null constraint edge_need_is_completed_ended_or_failed check (need in ('completed', 'ended', 'failed')),
+  stage integer not null constraint edge_stage_is_0_to_2 check (stage between 0 and 2),
+  primary key (child, parent)
+) strict, without rowid;
+
+create index dibs_edge_by_parent on dibs_edge (parent, stage);
+create index dibs_edge_open on dibs_edge (child) where stage = 1;
+
+create trigger dibs_finished_drop_edges after delete on dibs_finished
+when old.flow is not null
+begin
+  delete from dibs_edge
+  where child = old.id and not exists (select 1 from dibs_job where id = old.id);
+end;
+
+-- Jobs that others come after, or that come after others, and whose ends are still to be looked at: what one
+-- transaction has left to the next ones. Rows are only added and deleted.
+create table dibs_ended_list (
+  id integer primary key,
+  ids text not null constraint ended_list_ids_is_a_json_array check (json_valid(ids) and json_type(ids) = 'array')
+) strict;
+
+-- What the attempts of jobs have done, one row for each step.
+create table dibs_step (
+  job integer not null, -- live or finished
+  name text not null,
+  value text not null, -- JSON
+  primary key (job, name)
+) strict;
+
+-- The turn to which the claims of a fair queue have come, and the number of the last admission.
+create table dibs_reached (
+  queue text primary key,
+  turn integer not null,
+  admitted integer not null
+) strict, without rowid;
 
 create table dibs_group_limit (
   queue text not null,
@@ -304,7 +386,7 @@ select
   j.id,
   j.queue,
   j.kind,
-  case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end as state,
+  case when j.token is not null then 'running' when j.gate in (1, 5) then 'blocked' else 'waiting' end as state,
   j.payload,
   j.metadata,
   j.priority,
@@ -343,7 +425,9 @@ select
     select u.until
     from dibs_unique_window u
     where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id
-  ) as unique_free_at
+  ) as unique_free_at,
+  j.flow,
+  null as cause
 from dibs_job j
 left join dibs_queue q on q.name = j.queue
 left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key;
@@ -380,7 +464,9 @@ select
     select u.until
     from dibs_unique_window u
     where u.queue = f.queue and u.unique_key = f.unique_key and u.job = f.id
-  ) as unique_free_at
+  ) as unique_free_at,
+  f.flow,
+  f.cause
 from dibs_finished f
 left join dibs_queue q on q.name = f.queue
 left join dibs_group_limit l on l.queue = f.queue and l.group_key = f.group_key;

@@ -421,6 +421,7 @@ begin
     j.priority_then,
     j.run_at_then,
     case
+      when j.gate = 5 then 5
       when q.strict and j.attempt > 0 and j.gate = 0 and j.group_then is j.group_key then 0
       when j.group_then is null then 0
       when j.run_at_then > new.now or new.rated then 2
@@ -515,6 +516,9 @@ begin
     excused = attempt
   where id = new.id and new.replaced;
 
+  delete from dibs_step
+  where job = new.id and new.replaced;
+
   insert into dibs_recount (queue, minute, waiting, blocked, enqueued)
   select
     new.queue,
@@ -535,7 +539,7 @@ end;
 
 -- A group of which one job has come, has left or has another place in the order. It was settled
 -- before, so at most one job loses its place (displace.sql), and one gets a place (admit.sql). If
--- the group has a rate, the next claim settles it.
+-- the group has a rate, its own or its queue's, the next claim settles it.
 create view dibs_unsettled_group as
 select null as queue, null as group_key, null as now
 where false;
@@ -545,6 +549,13 @@ begin
   update dibs_rate
   set held_until = new.now
   where queue = new.queue and group_key = new.group_key and n > 0;
+
+  insert into dibs_rate (queue, group_key, held_until)
+  select q.name, new.group_key, new.now
+  from dibs_queue q
+  where q.name = new.queue and q.group_rate_n > 0
+  on conflict (queue, group_key) do update
+  set held_until = excluded.held_until;
 
   insert into dibs_settling_group
   select
@@ -563,7 +574,7 @@ begin
     ),
     q.strict
   from dibs_queue q
-  where q.name = new.queue and not exists (
+  where q.name = new.queue and q.group_rate_n = 0 and not exists (
       select 1
       from dibs_rate r
       where r.queue = new.queue and r.group_key = new.group_key and r.n > 0

@@ -17,11 +17,11 @@ select
   (select count(*) from dibs_edge e where e.child = v.id and e.stage = 1),
   v.*
 from page p
-cross join dibs_shown_live v on v.id = p.parent
+cross join dibs_live_job v on v.id = p.parent
 union all
 select 0, v.id, 0, v.*
 from page p
-cross join dibs_shown_ended v on v.id = p.parent
+cross join dibs_ended_job v on v.id = p.parent
 union all
 select 1, p.parent, 0, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null
 from page p

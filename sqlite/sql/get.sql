@@ -8,9 +8,9 @@ select
   v.id,
   (select count(*) from dibs_edge e where e.child = ?1 and e.stage = 1),
   v.*
-from dibs_shown_live v
+from dibs_live_job v
 where v.id = ?1
 union all
 select 0, v.id, 0, v.*
-from dibs_shown_ended v
+from dibs_ended_job v
 where v.id = ?1

@@ -3,7 +3,7 @@
 --   below this one; ?6 how many; ?7 how many jobs to look at; ?8 worker, ?9 a part of the last
 --   error and ?10 of the payload, each '' for all; ?11 whether only jobs whose run_at has not come.
 -- Columns out: whether the row only marks how far the list has looked; id; how many jobs it
---   waits for, 1,000 at most; the columns of shown_live. If the list stops before it has ?6 jobs or all, one row is the last job
+--   waits for, 1,000 at most; the columns of live_job. If the list stops before it has ?6 jobs or all, one row is the last job
 --   that it has looked at.
 -- Concurrency: one snapshot; locks nothing. Jobs are read along the primary key, in the order of the inner
 --   list, until ?6 are found. If only queue and state narrow it, it looks at all.
@@ -55,4 +55,4 @@ select
   (select count(*) from (select 1 from dibs_edge e where e.child = p.id and e.stage = 1 limit 1000)),
   v.*
 from page p
-cross join dibs_shown_live v on v.id = p.id
+cross join dibs_live_job v on v.id = p.id

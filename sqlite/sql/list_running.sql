@@ -3,7 +3,7 @@
 --   this; ?5 how many; ?6 how many claimed jobs to look at; ?7 worker, ?8 a part of the last
 --   error and ?9 of the payload, each '' for all.
 -- Columns out: whether the row only marks how far the list has looked; id; 0; the columns of
---   shown_live. If the list stops before it has ?5 jobs or all, one row has the id of
+--   live_job. If the list stops before it has ?5 jobs or all, one row has the id of
 --   the last job that it has looked at, which may have ended.
 -- Concurrency: finds them in the log of claims instead of reading all live jobs, in one snapshot; locks
 --   nothing. It looks at all claimed jobs, whatever ?6, as it has to sort them.
@@ -24,4 +24,4 @@ with found (id) as materialized (
 )
 select 0, p.id, 0, v.*
 from found p
-cross join dibs_shown_live v on v.id = p.id
+cross join dibs_live_job v on v.id = p.id

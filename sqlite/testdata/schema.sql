@@ -77,7 +77,9 @@ select
     select u.until
     from dibs_unique_window u
     where u.queue = f.queue and u.unique_key = f.unique_key and u.job = f.id
-  ) as unique_free_at
+  ) as unique_free_at,
+  f.flow,
+  f.cause
 from dibs_finished f
 left join dibs_queue q on q.name = f.queue
 left join dibs_group_limit l on l.queue = f.queue and l.group_key = f.group_key;
@@ -102,132 +104,6 @@ select
 where false;
 
 CREATE VIEW dibs_live_job as
-select
-  j.id,
-  j.queue,
-  j.kind,
-  case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end as state,
-  j.payload,
-  j.metadata,
-  j.priority,
-  j.run_at,
-  j.attempt,
-  j.excused,
-  j.max_attempts,
-  j.group_key,
-  case when j.group_key is null then 0 else coalesce(l.places, q.group_limit, 1) end as group_limit,
-  case when j.unique_held = 1 or exists (
-    select 1
-    from dibs_unique_window u
-    where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id and u.until > unixepoch('subsec') * 1000000
-  ) then j.unique_key end as unique_key,
-  case when j.unique_held = 1 or exists (
-    select 1
-    from dibs_unique_window u
-    where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id and u.until > unixepoch('subsec') * 1000000
-  ) then j.unique_until end as unique_until,
-  j.worker,
-  j.token,
-  j.lease_until,
-  j.cancel_requested,
-  j.created_at,
-  j.claimed_at,
-  null as finished_at,
-  j.errors,
-  null as result,
-  j.progress,
-  case when j.token is null then (
-    select max(case when j.gate = 1 and r.group_key <> '' then r.held_until else r.not_before end)
-    from dibs_rate r
-    where r.queue = j.queue and r.group_key in ('', j.group_key) and (r.group_key <> '' or q.rate_n > 0)
-  ) end as held_until,
-  (
-    select u.until
-    from dibs_unique_window u
-    where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id
-  ) as unique_free_at
-from dibs_job j
-left join dibs_queue q on q.name = j.queue
-left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key;
-
-CREATE VIEW dibs_new_job as
-select
-  null as queue, -- default: default
-  null as payload, -- JSON as text; default: null
-  null as kind, -- default: the queue's name
-  null as priority, -- 0 to 32767, default 255
-  null as delay, -- seconds
-  null as run_at, -- ISO 8601 as text, or seconds since 1970 as a number
-  null as group_key,
-  null as unique_key,
-  null as unique_until, -- finished or claimed
-  null as unique_for, -- seconds
-  null as unique_window, -- hour, day, week or month, in UTC
-  null as if_held, -- keep, replace or push
-  null as delay_limit, -- seconds
-  null as max_attempts, -- default: the queue's
-  null as metadata -- a JSON object as text
-where false;
-
-CREATE VIEW dibs_recount as
-select
-  null as queue,
-  null as minute,
-  null as waiting,
-  null as blocked,
-  null as enqueued
-where false;
-
-CREATE VIEW dibs_settling_group as
-select
-  null as queue,
-  null as group_key,
-  null as now,
-  null as places,
-  null as held,
-  null as strict
-where false;
-
-CREATE VIEW dibs_shown_ended as
-select
-  f.id,
-  f.queue,
-  f.kind,
-  f.state,
-  f.payload,
-  f.metadata,
-  f.priority,
-  f.run_at,
-  f.attempt,
-  f.excused,
-  f.max_attempts,
-  f.group_key,
-  case when f.group_key is null then 0 else coalesce(l.places, q.group_limit, 1) end as group_limit,
-  f.unique_key,
-  f.unique_until,
-  f.worker,
-  null as token,
-  null as lease_until,
-  f.cancel_requested,
-  f.created_at,
-  f.claimed_at,
-  f.finished_at,
-  f.errors,
-  f.result,
-  null as progress,
-  null as held_until,
-  (
-    select u.until
-    from dibs_unique_window u
-    where u.queue = f.queue and u.unique_key = f.unique_key and u.job = f.id
-  ) as unique_free_at,
-  f.flow,
-  f.cause
-from dibs_finished f
-left join dibs_queue q on q.name = f.queue
-left join dibs_group_limit l on l.queue = f.queue and l.group_key = f.group_key;
-
-CREATE VIEW dibs_shown_live as
 select
   j.id,
   j.queue,
@@ -277,6 +153,44 @@ select
 from dibs_job j
 left join dibs_queue q on q.name = j.queue
 left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key;
+
+CREATE VIEW dibs_new_job as
+select
+  null as queue, -- default: default
+  null as payload, -- JSON as text; default: null
+  null as kind, -- default: the queue's name
+  null as priority, -- 0 to 32767, default 255
+  null as delay, -- seconds
+  null as run_at, -- ISO 8601 as text, or seconds since 1970 as a number
+  null as group_key,
+  null as unique_key,
+  null as unique_until, -- finished or claimed
+  null as unique_for, -- seconds
+  null as unique_window, -- hour, day, week or month, in UTC
+  null as if_held, -- keep, replace or push
+  null as delay_limit, -- seconds
+  null as max_attempts, -- default: the queue's
+  null as metadata -- a JSON object as text
+where false;
+
+CREATE VIEW dibs_recount as
+select
+  null as queue,
+  null as minute,
+  null as waiting,
+  null as blocked,
+  null as enqueued
+where false;
+
+CREATE VIEW dibs_settling_group as
+select
+  null as queue,
+  null as group_key,
+  null as now,
+  null as places,
+  null as held,
+  null as strict
+where false;
 
 CREATE VIEW dibs_unsettled_group as
 select null as queue, null as group_key, null as now
@@ -857,6 +771,9 @@ CREATE TABLE dibs_finished (
   group_key text,
   unique_key text,
   unique_until text,
+  flow integer,
+  cause integer,
+  followed integer not null default 0,
   worker text,
   cancel_requested integer not null,
   created_at integer not null,
@@ -864,7 +781,7 @@ CREATE TABLE dibs_finished (
   metadata text,
   payload text not null,
   errors text,
-  result text, flow integer, cause integer, followed integer not null default 0,
+  result text,
   constraint finished_cancel_requested_is_0_or_1 check (cancel_requested in (0, 1))
 ) strict;
 
@@ -902,6 +819,10 @@ CREATE TABLE dibs_job (
   unique_key text,
   unique_until text,
   unique_held integer not null default 0,
+  flow integer,
+  followed integer not null default 0,
+  turn integer,
+  admitted integer,
   token blob,
   lease_until integer,
   worker text,
@@ -912,8 +833,6 @@ CREATE TABLE dibs_job (
   payload text not null,
   errors text,
   progress text, -- JSON, of the attempt that it names
-  flow integer,
-  followed integer not null default 0, turn integer, admitted integer,
   constraint job_id_is_1_to_9007199254740991 check (id between 1 and 9007199254740991),
   constraint job_names_are_1_to_255_long check (
     length(queue) between 1 and 255 and length(kind) between 1 and 255 and (group_key is null or length(group_key) between 1 and 255)
@@ -955,9 +874,13 @@ CREATE TABLE dibs_queue (
   rate_per integer not null default 0,
   rate_burst integer not null default 0,
   group_limit integer not null,
+  group_rate_n integer not null default 0, -- of each group that has no rate of its own; per in microseconds
+  group_rate_per integer not null default 0,
+  group_rate_burst integer not null default 0,
   strict integer not null,
   claim_order text not null,
   lease integer not null,
+  job_timeout integer not null default 0, -- how long an attempt may run; 0: no limit. extend.sql tells the workers
   max_attempts integer not null,
   backoff_base integer not null,
   backoff_factor real not null,
@@ -968,12 +891,7 @@ CREATE TABLE dibs_queue (
   keep_cancelled integer not null,
   payload_limit integer not null,
   group_rates integer not null default 0, -- 1 once a group was given a rate
-  created_at integer not null, job_timeout integer not null default 0
-  constraint queue_job_timeout_is_0_to_10years check (job_timeout between 0 and 315360000000000), group_rate_n integer not null default 0, group_rate_per integer not null default 0, group_rate_burst integer not null default 0
-  constraint queue_group_rate_is_n_per_1s_to_31days_with_burst check (
-    (group_rate_n = 0 and group_rate_burst >= 0)
-    or (group_rate_n between 1 and 1000000000 and group_rate_per between 1000000 and 2678400000000 and group_rate_burst between 0 and 1000000000)
-  ),
+  created_at integer not null,
   constraint queue_name_is_1_to_255_long check (length(name) between 1 and 255),
   constraint queue_flags_are_0_or_1 check (paused in (0, 1) and strict in (0, 1) and group_rates in (0, 1)),
   constraint queue_concurrency_is_0_to_1000000 check (concurrency between 0 and 1000000),
@@ -981,8 +899,13 @@ CREATE TABLE dibs_queue (
     rate_burst between 0 and 1000000000 and (rate_n = 0 or rate_n between 1 and 1000000000 and rate_per between 1000000 and 2678400000000)
   ),
   constraint queue_group_limit_is_1_to_1000000 check (group_limit between 1 and 1000000),
+  constraint queue_group_rate_is_n_per_1s_to_31days_with_burst check (
+    (group_rate_n = 0 and group_rate_burst >= 0)
+    or (group_rate_n between 1 and 1000000000 and group_rate_per between 1000000 and 2678400000000 and group_rate_burst between 0 and 1000000000)
+  ),
   constraint queue_claim_order_is_fifo_lifo_or_fair check (claim_order in ('fifo', 'lifo', 'fair')),
   constraint queue_lease_is_100ms_to_24h check (lease between 100000 and 86400000000),
+  constraint queue_job_timeout_is_0_to_10years check (job_timeout between 0 and 315360000000000),
   constraint queue_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
   constraint queue_backoff_is_1ms_to_10years_factor_1_to_1000_jitter_0_to_1 check (
     backoff_base >= 1000 and backoff_max between backoff_base and 315360000000000 and backoff_factor between 1 and 1000 and backoff_jitter between 0 and 1

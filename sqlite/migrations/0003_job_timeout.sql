@@ -1,8 +1,0 @@
--- 0003: a timeout of a queue's jobs, which operators can set while they run.
--- Compatible with programs that know version 1.
-
--- How long an attempt may run, in microseconds; 0: no limit. extend.sql tells the workers.
-alter table dibs_queue
-  add column job_timeout integer not null default 0
-  constraint queue_job_timeout_is_0_to_10years check (job_timeout between 0 and 315360000000000);
-
