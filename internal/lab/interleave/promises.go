@@ -306,12 +306,13 @@ func idsOf(jobs []*dibs.RawJob) (ids []int64) {
 	return ids
 }
 
-// without lists the ids of outcomes that took effect.
+// without lists the ids of outcomes that took effect. On a slow machine an outcome may wait for a lock too long: then it
+// is unwritten.
 func without(outcomes []dibs.Outcome, err error) (ids []int64) {
 	var lost *dibs.FinishError
 	errors.As(err, &lost)
 	for _, o := range outcomes {
-		if lost == nil || !contains(lost.Lost, o.ID) {
+		if lost == nil || !contains(lost.Lost, o.ID) && !contains(lost.Unwritten, o.ID) {
 			ids = append(ids, o.ID)
 		}
 	}
