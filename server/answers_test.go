@@ -212,22 +212,33 @@ func TestAWaitingClaimOutlastsFullMemory(t *testing.T) {
 	needs.Long(t)
 	needs.Race(t)
 	t.Parallel()
+	for !outlastsFullMemory(t) {
+		t.Log("the claim's minute was over before the job came: once more")
+	}
+}
+
+func outlastsFullMemory(t *testing.T) (lasted bool) {
 	w := &watched{Database: onSQLite(t)}
 	s, url, free := full(t, w, 1)
 	free()
 	answer := claimAs(t, s, `{"queue":"work","worker":"w","wait":60}`)
-	until(t, "it waits", func() bool { return s.Waiting() == 1 && s.Busy() == 0 })
+	began := time.Now()
+	over := func() bool { return time.Since(began) > 50*time.Second }
+	until(t, "it waits", func() bool { return s.Waiting() == 1 && s.Busy() == 0 || over() })
 	var held []net.Conn
 	until(t, "the memory is taken again", func() bool {
 		c := dial(t, url)
 		t.Cleanup(func() { c.Close() })
 		held = append(held, c)
-		return ask(t, c, "GET", heldJobs, "") == 503
+		return ask(t, c, "GET", heldJobs, "") == 503 || over()
 	})
 	claims := w.claims.Load()
 	id := enqueue(t, w, dibs.NewJob{Queue: "work", Kind: "k"})[0]
 	looks := w.looks.Load()
-	until(t, "the server has looked", func() bool { return w.looks.Load() >= looks+2 })
+	until(t, "the server has looked", func() bool { return w.looks.Load() >= looks+2 || over() })
+	if over() {
+		return false
+	}
 	if j, err := w.Get(t.Context(), id); err != nil || j.Attempt != 0 || w.claims.Load() != claims {
 		t.Errorf("attempt %d, %d claims, %v", j.Attempt, w.claims.Load()-claims, err)
 	}
@@ -237,6 +248,7 @@ func TestAWaitingClaimOutlastsFullMemory(t *testing.T) {
 	if r := await(t, answer, "the job"); len(jobsOf(t, r.Code, r.Body.Bytes())) != 1 {
 		t.Errorf("%d %s", r.Code, r.Body)
 	}
+	return true
 }
 
 // A job that is larger than the limit can be seen and claimed, while nothing else takes memory.
