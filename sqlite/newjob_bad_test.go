@@ -281,7 +281,7 @@ func TestNewJobRefusesWhatEnqueueRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	byGo := openAt(t, filepath.Join(dir, "go.db"), sqlite.Options{Relaxed: true})
-	byView := viewStore{openAt(t, filepath.Join(dir, "view.db"), sqlite.Options{Relaxed: true})}
+	byView := newViewStore(t, openAt(t, filepath.Join(dir, "view.db"), sqlite.Options{Relaxed: true}))
 	refused := 0
 	rapid.Check(t, func(t *rapid.T) {
 		for range 10 {

@@ -29,7 +29,7 @@ func TestNewJobMakesTheRowsOfEnqueue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		files++
 		byGo := steadyStore(t, filepath.Join(dir, fmt.Sprint(files, "go.db")))
-		byView := viewStore{steadyStore(t, filepath.Join(dir, fmt.Sprint(files, "view.db")))}
+		byView := newViewStore(t, steadyStore(t, filepath.Join(dir, fmt.Sprint(files, "view.db"))))
 		both := []admin.Database{byGo, byView}
 		limits := dibs.QueueChange{Strict: new(rapid.Bool().Draw(t, "strict")), GroupLimit: new(rapid.IntRange(1, 3).Draw(t, "group limit")), MaxAttempts: new(7)}
 		limit := rapid.IntRange(0, 3).Draw(t, "limit of the group g")

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +25,22 @@ import (
 
 // viewStore is a store whose jobs come by way of the view, as those of programs in other
 // languages do.
-type viewStore struct{ *sqlite.Store }
+type viewStore struct {
+	*sqlite.Store
+	insert *sql.Stmt // kept, if it is given: the view's triggers take long to prepare
+}
+
+func newViewStore(t interface {
+	Context() context.Context
+	Fatal(args ...any)
+}, s *sqlite.Store,
+) viewStore {
+	insert, err := s.DB().PrepareContext(t.Context(), viewInsert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return viewStore{s, insert}
+}
 
 func (s viewStore) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	var done []dibs.Enqueued
@@ -44,7 +60,7 @@ func (s viewStore) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
-	t := s.SQLTx(tx)
+	t := viewTx{s.Store.SQLTx(tx), withInsert{tx, s.insert}}
 	if err := f(t); err != nil {
 		return err
 	}
@@ -57,6 +73,19 @@ func (s viewStore) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 
 func (s viewStore) SQLTx(tx dibs.SQLTx) dibs.Tx {
 	return viewTx{s.Store.SQLTx(tx), sqlite.Prepared(tx)}
+}
+
+// withInsert is a transaction that does not prepare the insert into the view.
+type withInsert struct {
+	*sql.Tx
+	insert *sql.Stmt
+}
+
+func (w withInsert) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	if query == viewInsert && w.insert != nil {
+		return w.StmtContext(ctx, w.insert).ExecContext(ctx, args...)
+	}
+	return w.Tx.ExecContext(ctx, query, args...)
 }
 
 // viewTx is a transaction whose jobs come by way of the view.
@@ -93,6 +122,8 @@ var viewColumns = []string{
 	"unique_key", "unique_until", "unique_for", "unique_window", "if_held", "delay_limit",
 }
 
+var viewInsert = fmt.Sprintf("insert into dibs_new_job (%s) values (?%s)", strings.Join(viewColumns, ", "), strings.Repeat(", ?", len(viewColumns)-1))
+
 // insertJob inserts one job into the view, and reads what became of it.
 func (t viewTx) insertJob(ctx context.Context, j dibs.NewJob) (dibs.Enqueued, error) {
 	var e dibs.Enqueued
@@ -100,8 +131,7 @@ func (t viewTx) insertJob(ctx context.Context, j dibs.NewJob) (dibs.Enqueued, er
 	if err != nil {
 		return e, err
 	}
-	insert := fmt.Sprintf("insert into dibs_new_job (%s) values (?%s)", strings.Join(viewColumns, ", "), strings.Repeat(", ?", len(viewColumns)-1))
-	if _, err := t.tx.ExecContext(ctx, insert, values...); err != nil {
+	if _, err := t.tx.ExecContext(ctx, viewInsert, values...); err != nil {
 		return e, viewError(err)
 	}
 	rows, err := t.tx.QueryContext(ctx, "select id, existing, replaced, pushed from dibs_enqueued")
@@ -211,7 +241,7 @@ func TestNewJobStore(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			return viewStore{s}
+			return viewStore{Store: s}
 		}
 		s := open(t)
 		return storetest.Setup{
