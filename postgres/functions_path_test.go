@@ -87,7 +87,9 @@ func TestNothingPlantedIsUsedByTheFunctions(t *testing.T) {
 		dibs.enqueue('Q', '3', unique_key => 'u', unique_window => 'week', if_held => 'push', delay => '2:00:00', delay_limit => '1 0:00:00');
 		dibs.enqueue('Q', '4', unique_key => 'u');
 		dibs.enqueue_many('[{"queue":"Q","payload":{"a":1}},{"queue":"Q","priority":9}]');
-		dibs.enqueue_many(E'[{"queue":"Q","payload":"\\u0000\\ud800","delay":"1h30m","run_at":null},{"queue":"Q","run_at":"2100-02-03T04:05:06.789+05:45","unique_key":"v","unique_for":1.5}]')`,
+		dibs.enqueue_many(E'[{"queue":"Q","payload":"\\u0000\\ud800","delay":"1h30m","run_at":null},{"queue":"Q","run_at":"2100-02-03T04:05:06.789+05:45","unique_key":"v","unique_for":1.5}]');
+		dibs.enqueue('Q', after => '{1}', after_failed => '{2}');
+		dibs.enqueue_many(E'[{"queue":"Q","ref":"a"},{"queue":"Q","ref":"b","unique_key":"w"},{"queue":"Q","payload":"\\u0000","after":["a",1,{"ref":"b","on":"ended"}]}]')`,
 		"PAYLOAD", strings.Repeat("p", 600)), ";")
 	for _, call := range calls {
 		execute(t, owner, "select "+strings.ReplaceAll(call, "Q", "normal"))
@@ -107,6 +109,8 @@ func TestNothingPlantedIsUsedByTheFunctions(t *testing.T) {
 				from dibs.job j left join dibs.payload p using (id) where queue = $1
 				union all
 				select row(unique_key, date_trunc('minute', until + interval '30 s'))::text from dibs.unique_window where queue = $1
+				union all
+				select row(e.need, e.open, e.parent > 2, j.followed, j.flow is null)::text from dibs.edge e join dibs.job j on j.id = e.child where j.queue = $1
 			) y (x)`, queue)
 	}
 	if want, got := rows("normal"), rows("hostile"); got != want {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
@@ -98,6 +99,16 @@ func anyJob(rt *rapid.T) dibs.NewJob {
 		j.IfHeld = pickOdd(t, "if_held", "", dibs.HeldKeep, dibs.HeldReplace, dibs.HeldPush, "merge")
 		j.DelayLimit = pickOdd(t, "delay_limit", 0, 2*time.Hour, -time.Second, dibs.MaxDelay+time.Second)
 	}
+	if rapid.Bool().Draw(rt, "flow") {
+		j.Ref = pick(rt, "ref", "a", "", "b", longest+"n", "tab\tin")
+		for range rapid.IntRange(0, 3).Draw(rt, "after") {
+			j.After = append(j.After, dibs.Dep{
+				ID:  pick(rt, "id", int64(0), 0, 1<<60, -4),
+				Ref: pick(rt, "other", "a", "b", "", strings.Repeat("ü", 30), longest+"n", "x\u2028"+longest),
+				On:  pick(rt, "on", "", dibs.NeedCompleted, dibs.NeedEnded, dibs.NeedFailed, "done", "never \x02"),
+			})
+		}
+	}
 	return j
 }
 
@@ -170,14 +181,48 @@ func goodJob(t *rapid.T) dibs.NewJob {
 	return j
 }
 
+// goodFlow has some of the jobs come after others: by their refs, or by an id, which stands for the place among those that
+// a store has given, from 1.
+func goodFlow(t *rapid.T, jobs []dibs.NewJob, given int) {
+	for i := range jobs {
+		j := &jobs[i]
+		j.Ref = pick(t, "ref", "", "a", "b")
+		if j.IfHeld == dibs.HeldReplace || j.IfHeld == dibs.HeldPush {
+			continue
+		}
+		need := pick(t, "on", "", dibs.NeedEnded, dibs.NeedFailed)
+		for range pick(t, "after", 0, 1, 3) {
+			d := dibs.Dep{Ref: pick(t, "other", "a", "b", "nobody"), On: pick(t, "other on", need, dibs.NeedEnded)}
+			if n := rapid.IntRange(0, given).Draw(t, "id"); n > 0 && rapid.Bool().Draw(t, "by id") {
+				d.ID, d.Ref = int64(n), ""
+			}
+			j.After = append(j.After, d)
+		}
+	}
+}
+
+// withIDs puts the ids that a store has given in the place of goodFlow's.
+func withIDs(jobs []dibs.NewJob, given []int64) []dibs.NewJob {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		jobs[i].After = slices.Clone(jobs[i].After)
+		for n, d := range jobs[i].After {
+			if d.ID > 0 {
+				jobs[i].After[n].ID = given[d.ID-1]
+			}
+		}
+	}
+	return jobs
+}
+
 // contents is what the tables of a schema hold, without ids and the exact time. Times are given in
 // hours from now.
 const contents = `
-with job as (select j.*, row_number() over (order by id) as nth from S.job j),
-	ids as (select id, nth from job)
+with ids as (select id, row_number() over (order by id) as nth from (select id from S.job union all select id from S.finished) x),
+	job as (select j.*, i.nth from S.job j join ids i using (id))
 select coalesce(json_agg(x.line order by x.line), '[]')::text
 from (
-	select 'job ' || (to_jsonb(j) - array['id', 'run_at', 'created_at', 'claimed_at', 'errors'])::text || ' payload ' || coalesce(j.payload, '') || ' starts ' || case
+	select 'job ' || (to_jsonb(j) - array['id', 'run_at', 'created_at', 'claimed_at', 'errors', 'flow'])::text || coalesce(' flow ' || (select i.nth from ids i where i.id = j.flow), '') || ' payload ' || coalesce(j.payload, '') || ' starts ' || case
 		when run_at = created_at then 'now' when extract(year from run_at) = 9999 then 'never' else round(extract(epoch from run_at - now()) / 3600)::text end as line
 	from job j
 	union all
@@ -198,6 +243,10 @@ from (
 	select format('not marked as grouped: %s', q.name) from S.queue q where not q.grouped and exists (select from job j where j.queue = q.name and j.group_key is not null)
 	union all
 	select format('turn %s', t.queue) from S.turn t
+	union all
+	select format('%s after %s: %s, open %s', c.nth, p.nth, e.need, e.open) from S.edge e left join ids c on c.id = e.child left join ids p on p.id = e.parent
+	union all
+	select format('listed %s', i.nth) from S.ended_list l cross join unnest(l.ids) u left join ids i on i.id = u
 ) x`
 
 func contentsOf(t *rapid.T, pool *pgxpool.Pool, schema string) (lines []string) {
@@ -213,7 +262,7 @@ func contentsOf(t *rapid.T, pool *pgxpool.Pool, schema string) (lines []string) 
 
 // beginAnew deletes everything, and makes a queue with settings of its own.
 func (s functionsStore) beginAnew(t *rapid.T) {
-	for name := range strings.FieldsSeq("job payload tally history wake wake_list unique_window queue turn claim") {
+	for name := range strings.FieldsSeq("job finished edge ended_list payload tally history wake wake_list unique_window queue turn claim") {
 		if _, err := s.pool.Exec(t.Context(), "delete from "+s.schema+"."+name); err != nil {
 			t.Fatal(err)
 		}
@@ -224,17 +273,51 @@ func (s functionsStore) beginAnew(t *rapid.T) {
 	}
 }
 
-// claimTwo claims up to two jobs, and gives them back.
-func claimTwo(t *rapid.T, s *postgres.Store) {
+// claimTwo claims up to two jobs, ends the first or not, and gives the others back. Before it and after it nothing of ends
+// that others wait for is left to do, which stores do at times of their own.
+func claimTwo(t *rapid.T, s *postgres.Store, ends bool) {
+	settle := func() {
+		if err := s.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle()
+	defer settle()
 	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 2, Lease: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, j := range jobs {
-		if err := s.Finish(t.Context(), []dibs.Outcome{[]dibs.Outcome{j.Lease().Release(), j.Lease().RetryAfter(time.Hour, "no")}[i%2]}); err != nil {
+		o := []dibs.Outcome{j.Lease().Release(), j.Lease().RetryAfter(time.Hour, "no")}[i%2]
+		if ends && i == 0 {
+			o = j.Lease().Complete(nil)
+		}
+		if err := s.Finish(t.Context(), []dibs.Outcome{o}); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// asRefused is the error without the names of verbs around it.
+func asRefused(err error) string {
+	var refused *dibs.InvalidError
+	if errors.As(err, &refused) {
+		err = refused
+	}
+	return fmt.Sprint(err)
+}
+
+// enqueueBySelf enqueues by the Go code. Jobs that come after others are enqueued in a transaction, after which nobody
+// settles before claimTwo.
+func enqueueBySelf(t *rapid.T, s *postgres.Store, pool *pgxpool.Pool, jobs []dibs.NewJob) (out []dibs.Enqueued, err error) {
+	if !slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return len(j.After) > 0 }) {
+		return s.Enqueue(t.Context(), jobs)
+	}
+	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
+		out, err = s.Tx(tx).Enqueue(t.Context(), jobs)
+		return err
+	})
+	return out, err
 }
 
 // The functions write the same rows as the Go code, and give the same answers.
@@ -264,18 +347,18 @@ func TestTheFunctionsWriteTheSameRows(t *testing.T) {
 			}
 			return list
 		}
-		for range rapid.IntRange(1, 4).Draw(rt, "batches") {
+		for range rapid.IntRange(1, 5).Draw(rt, "batches") {
 			jobs := make([]dibs.NewJob, pick(rt, "jobs", 1, 2, 5))
 			for i := range jobs {
 				jobs[i] = goodJob(rt)
 			}
-			answer, err := bySelf.Enqueue(ctx, jobs)
-			if err != nil {
-				rt.Fatal(err)
+			if rapid.Bool().Draw(rt, "flow") {
+				goodFlow(rt, jobs, len(ids["by_self"]))
 			}
-			answerByFunctions, err := byFunctions.Enqueue(ctx, jobs)
-			if err != nil {
-				rt.Fatal(err)
+			answer, err := enqueueBySelf(rt, bySelf, pool, withIDs(jobs, ids["by_self"]))
+			answerByFunctions, errByFunctions := byFunctions.Enqueue(ctx, withIDs(jobs, ids["by_functions"]))
+			if want, got := asRefused(err), asRefused(errByFunctions); got != want {
+				rt.Fatalf("the functions say %q, Go says %q", got, want)
 			}
 			if want, got := rank("by_self", answer), rank("by_functions", answerByFunctions); !reflect.DeepEqual(got, want) {
 				rt.Fatalf("answers %v, want %v", got, want)
@@ -291,8 +374,9 @@ func TestTheFunctionsWriteTheSameRows(t *testing.T) {
 				rt.Fatalf("rows\n%s\nwant\n%s", missing(got, want), missing(want, got))
 			}
 			if rapid.Bool().Draw(rt, "claim") {
-				claimTwo(rt, bySelf)
-				claimTwo(rt, byFunctions.Store)
+				ends := rapid.Bool().Draw(rt, "ends")
+				claimTwo(rt, bySelf, ends)
+				claimTwo(rt, byFunctions.Store, ends)
 			}
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/needs"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/dibs-queue/dibs/storetest"
 )
@@ -106,11 +107,13 @@ func onSQL(ctx context.Context, t dibs.SQLTx) rowsOf {
 // whose answers say more than ids.
 func (s functionsStore) enqueueIn(jobs []dibs.NewJob, rows rowsOf) ([]dibs.Enqueued, error) {
 	schema, out := pgx.Identifier{s.schema}.Sanitize(), make([]dibs.Enqueued, 0, len(jobs))
-	many := len(jobs) > 3
+	many, flows := len(jobs) > 3, false
 	for i := range jobs {
 		many = many || jobs[i].UniqueKey != ""
+		_, _, known := idsAfter(&jobs[i])
+		flows = flows || jobs[i].Ref != "" || len(jobs[i].After) > 0 && (len(jobs) > 1 || !known)
 	}
-	if !many || len(jobs) < 40 && spaced(jobs) {
+	if !flows && (!many || len(jobs) < 40 && spaced(jobs)) {
 		for i := range jobs {
 			arguments, values, err := argumentsOf(&jobs[i])
 			if err != nil {
@@ -155,6 +158,18 @@ func payloadOf(j *dibs.NewJob) ([]byte, error) {
 		return p, nil
 	}
 	return json.Marshal(j.Payload)
+}
+
+// idsAfter is the argument of enqueue for the jobs that a job comes after. known is false if they take more than one.
+func idsAfter(j *dibs.NewJob) (argument string, ids []int64, known bool) {
+	for _, d := range j.After {
+		name, ok := map[dibs.Need]string{"": "after", dibs.NeedCompleted: "after", dibs.NeedEnded: "after_end", dibs.NeedFailed: "after_failed"}[d.On]
+		if !ok || d.Ref != "" || d.ID == 0 || argument != "" && argument != name {
+			return "", nil, false
+		}
+		argument, ids = name, append(ids, d.ID)
+	}
+	return argument, ids, true
 }
 
 // argumentsOf are the named arguments of a call of enqueue.
@@ -202,6 +217,9 @@ func argumentsOf(j *dibs.NewJob) (text string, values []any, err error) {
 	if len(j.Metadata) > 0 {
 		add("metadata", "text::json", string(j.Metadata))
 	}
+	if argument, ids, _ := idsAfter(j); len(ids) > 0 {
+		add(argument, "bigint[]", ids)
+	}
 	return strings.Join(list, ", "), values, nil
 }
 
@@ -239,6 +257,12 @@ func jsonOf(jobs []dibs.NewJob) (string, error) {
 		add("delay_limit", j.DelayLimit != 0, j.DelayLimit.String())
 		add("priority", j.Priority != nil, j.Priority)
 		add("max_attempts", j.MaxAttempts != 0, j.MaxAttempts)
+		add("ref", j.Ref != "", j.Ref)
+		after := make([]wire.Dep, len(j.After))
+		for n, d := range j.After {
+			after[n] = wire.Dep{ID: d.ID, Ref: d.Ref, On: d.On}
+		}
+		add("after", len(after) > 0, after)
 		if !j.RunAt.IsZero() {
 			fields = append(fields, `"run_at":"`+j.RunAt.Format(time.RFC3339Nano)+`"`)
 		}
@@ -256,7 +280,11 @@ func asInvalid(place string, err error) error {
 	if !errors.As(err, &e) || e.Code != "22023" {
 		return err
 	}
-	return &dibs.InvalidError{Field: place + e.ColumnName, Reason: strings.TrimPrefix(e.Message, e.ColumnName+": ")}
+	field := e.ColumnName
+	if _, n, found := strings.Cut(field, "["); found && place != "" {
+		field = "after[" + n // of whichever argument
+	}
+	return &dibs.InvalidError{Field: place + field, Reason: strings.TrimPrefix(e.Message, e.ColumnName+": ")}
 }
 
 // What the suite of tests demands of a store also holds if jobs are enqueued by the functions of
@@ -322,9 +350,9 @@ func withoutFunctions() map[string]string {
 		"tx/bad input does nothing and leaves the transaction usable":       "an error in SQL aborts a transaction",
 	}
 	// In the other chapters jobs have been enqueued when the test begins.
-	tried := strings.Fields("enqueue unique held windows txwindows tx wide limits wake steps")
+	tried := strings.Fields("enqueue unique held windows txwindows tx wide limits wake steps flows txflows")
 	if needs.AtNight() {
-		tried = append(tried, "groups", "grouplimits", "concurrency", "stats", "waiting", "race")
+		tried = append(tried, "groups", "grouplimits", "concurrency", "stats", "waiting", "race", "flow order", "flows at once")
 	}
 	for _, name := range storetest.Names() {
 		if chapter, _, _ := strings.Cut(name, "/"); !slices.Contains(tried, chapter) {

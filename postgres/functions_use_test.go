@@ -228,6 +228,7 @@ func TestARoleWithOnlyExecuteEnqueues(t *testing.T) {
 		"dibs.enqueue('q', unique_key => 'u')", "dibs.enqueue('q', unique_key => 'u', unique_for => '1 day')", "dibs.enqueue('q', '2', unique_key => 'u', if_held => 'replace', group_key => 'g')",
 		"dibs.enqueue('q', unique_key => 'u', if_held => 'push', delay => '1 hour', delay_limit => '1 day')",
 		`dibs.enqueue_many('[{"queue":"q","payload":{"a":1}},{"queue":"p","unique_key":"u","delay":"1h"}]')`,
+		"dibs.enqueue('q', after => '{1}', after_end => '{2}')", `dibs.enqueue_many('[{"queue":"q","ref":"r"},{"queue":"q","unique_key":"v","after":["r",1]}]')`,
 	} {
 		execute(t, conn, "select "+call)
 		code(t, nobody, "42501", "select "+call)

@@ -198,6 +198,12 @@ func (s *Store) ProbeMarks(queue string) {
 // AddNewQueues does what a store does when it is notified of a new queue.
 func (s *Store) AddNewQueues(ctx context.Context) error { return s.addNewQueues(ctx, wakeups.All) }
 
+// Settle does all that is left to do for jobs that come after others that have ended.
+func (s *Store) Settle(ctx context.Context) error {
+	s.sweeper.settler.wait(time.Minute)
+	return s.settle(ctx)
+}
+
 // ForgetQueues makes the store read the settings of queues anew.
 func (s *Store) ForgetQueues() { s.queues.init() }
 

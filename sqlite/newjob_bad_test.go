@@ -132,7 +132,27 @@ var badColumns = []struct{ columns, values, want string }{
 	{"unique_key, if_held, delay, delay_limit", `'u', 'push', 60, -1`, "delay_limit: must not be negative"},
 	{"unique_key, if_held, delay, delay_limit", `'u', 'push', 60, 1e300`, "delay_limit: must be at most 87600h0m0s (315360000 seconds)"},
 	{"unique_key, if_held, delay, delay_limit", `'u', 'push', 60, 'x'`, "delay_limit: must be a number of seconds"},
+	{"after", `17`, badAfter},
+	{"after", `'['`, badAfter},
+	{"after", `'{}'`, badAfter},
+	{"after", `'page'`, badAfter},
+	{"after", `'["page"]'`, badAfter},
+	{"after", `'[null]'`, badAfter},
+	{"after", `'[1.5]'`, badAfter},
+	{"after", `'[[1]]'`, badAfter},
+	{"after", `'[{"id":"1"}]'`, badAfter},
+	{"after", `'[{"on":"ended"}]'`, badAfter},
+	{"after", `'[{"id":1,"on":"done"}]'`, badAfter},
+	{"after", `'[{"id":1,"on":5}]'`, badAfter},
+	{"after", `'[{"id":1,"onn":"ended"}]'`, badAfter},
+	{"after", `'[{"id":1,"on":"ended","on":"failed"}]'`, badAfter},
+	{"after", `'[0]'`, "after: there is no job with one of the ids"},
+	{"after", `'[{"id":9007199254740991}]'`, "after: there is no job with one of the ids"},
+	{"after", `'[1,{"id":1,"on":"ended"},{"id":1,"on":"failed"}]'`, "after: a job cannot come after one other that is both completed and failed"},
+	{"unique_key, if_held, after", `'u', 'replace', '[1]'`, `after: must be empty with if_held "replace" or "push": the job that holds the key keeps what it waits for`},
 }
+
+const badAfter = `after: must be a JSON array of ids, or of objects such as {"id": 17, "on": "ended"}`
 
 const badTime = "run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970, not as text"
 

@@ -97,13 +97,38 @@ func steadyStore(t *rapid.T, path string) *sqlite.Store {
 func enqueueSame(t *rapid.T, both []admin.Database) {
 	var answers []string
 	j := drawJob(t)
+	after := drawAfter(t, both[0])
+	if j.IfHeld == "" || j.IfHeld == dibs.HeldKeep {
+		j.After = after
+	}
 	for _, db := range both {
 		done, err := db.Enqueue(t.Context(), []dibs.NewJob{j})
 		answers = append(answers, fmt.Sprint(done, err))
+		if len(j.After) > 0 { // Enqueue marks the others at once
+			if _, err := db.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 	if answers[0] != answers[1] {
 		t.Fatalf("%+v gave %s, by the view %s", j, answers[0], answers[1])
 	}
+}
+
+// drawAfter draws live jobs, some of them twice, that a new one comes after: what becomes of ends is told later by the view.
+func drawAfter(t *rapid.T, db admin.Database) (all []dibs.Dep) {
+	page, err := db.List(t.Context(), admin.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := rapid.SampledFrom([]dibs.Need{"", dibs.NeedCompleted, dibs.NeedFailed}).Draw(t, "need")
+	for range rapid.IntRange(-3, 3).Draw(t, "after") {
+		if len(page.Jobs) > 0 {
+			other := page.Jobs[rapid.IntRange(0, len(page.Jobs)-1).Draw(t, "other")]
+			all = append(all, dibs.Dep{ID: other.ID, On: rapid.SampledFrom([]dibs.Need{need, dibs.NeedEnded}).Draw(t, "on")})
+		}
+	}
+	return all
 }
 
 // drawJob draws a valid job with few possible names and keys, so that jobs have equal ones.
@@ -181,7 +206,7 @@ func allRows(t *rapid.T, db *sql.DB) string {
 	var out strings.Builder
 	for _, table := range []string{
 		"dibs_job", "dibs_finished", "dibs_queue",
-		"dibs_tally where waiting <> 0 or blocked <> 0 or enqueued <> 0 or running <> 0 or cancelled <> 0 or completed <> 0", "dibs_unique_window", "dibs_group_limit", "dibs_clock", "sqlite_sequence",
+		"dibs_tally where waiting <> 0 or blocked <> 0 or enqueued <> 0 or running <> 0 or cancelled <> 0 or completed <> 0", "dibs_unique_window", "dibs_edge", "dibs_ended_list", "dibs_group_limit", "dibs_clock", "sqlite_sequence",
 	} {
 		rows, err := db.QueryContext(context.Background(), "select * from "+table+" order by 1, 2")
 		if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/model"
 	"github.com/dibs-queue/dibs/internal/needs"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/sqlite"
 	"github.com/dibs-queue/dibs/storetest"
 )
@@ -119,7 +120,7 @@ func (t viewTx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueue
 
 var viewColumns = []string{
 	"queue", "kind", "payload", "metadata", "priority", "delay", "run_at", "max_attempts", "group_key",
-	"unique_key", "unique_until", "unique_for", "unique_window", "if_held", "delay_limit",
+	"unique_key", "unique_until", "unique_for", "unique_window", "if_held", "delay_limit", "after",
 }
 
 var viewInsert = fmt.Sprintf("insert into dibs_new_job (%s) values (?%s)", strings.Join(viewColumns, ", "), strings.Repeat(", ?", len(viewColumns)-1))
@@ -176,9 +177,21 @@ func viewValues(j dibs.NewJob) ([]any, error) {
 	default:
 		runAt = float64(j.RunAt.UnixMicro()) / 1e6
 	}
+	var after any
+	if len(j.After) > 0 {
+		list := make([]wire.Dep, len(j.After))
+		for i, d := range j.After {
+			list[i] = wire.Dep{ID: d.ID, On: d.On}
+		}
+		text, err := json.Marshal(list)
+		if err != nil {
+			return nil, err
+		}
+		after = string(text)
+	}
 	return []any{
 		j.Queue, j.Kind, string(payload), given(string(j.Metadata)), priority, given(seconds(j.Delay)), runAt, given(j.MaxAttempts), given(j.Group),
-		given(j.UniqueKey), given(string(j.UniqueUntil)), given(seconds(j.UniqueFor)), given(j.UniqueWindow), given(string(j.IfHeld)), given(seconds(j.DelayLimit)),
+		given(j.UniqueKey), given(string(j.UniqueUntil)), given(seconds(j.UniqueFor)), given(j.UniqueWindow), given(string(j.IfHeld)), given(seconds(j.DelayLimit)), after,
 	}, nil
 }
 

@@ -101,7 +101,7 @@ func edgesOf(j *dibs.NewJob, i int, places map[string][]int, last map[string]int
 		}
 		if len(places[d.Ref]) == 0 {
 			if at, ok := last[d.Ref]; ok && at >= i {
-				return nil, invalid(field, "the jobs with ref %q must stand earlier in the call; one stands at jobs[%d]", d.Ref, at)
+				return nil, invalid(field, "the jobs with ref %q must stand earlier in the call; one stands at jobs[%d]", clip(d.Ref), at)
 			}
 		}
 		for _, p := range places[d.Ref] {
@@ -121,7 +121,7 @@ func dep(field string, d dibs.Dep, need dibs.Need) error {
 	switch need {
 	case dibs.NeedCompleted, dibs.NeedEnded, dibs.NeedFailed:
 	default:
-		return invalid(field, "on must be completed, ended or failed, got %.40q", string(need))
+		return invalid(field, "on must be completed, ended or failed, got %q", clip(string(need)))
 	}
 	switch {
 	case d.ID != 0 && d.Ref != "":

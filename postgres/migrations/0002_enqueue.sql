@@ -7,6 +7,15 @@
 -- their own, whatever the caller's. Texts with backslashes are written as E'', which no
 -- setting of the caller changes.
 
+-- One entry of what a new job comes after: the job with an id, or those of its call with a ref. field is what errors
+-- call it, such as after[2]; need is null for the default.
+create type dibs.new_dep as (
+    field text,
+    id    bigint,
+    ref   text,
+    need  text
+);
+
 -- A job to enqueue, checked, with its defaults; null where it says nothing.
 create type dibs.new_job as (
     queue        text,
@@ -23,7 +32,19 @@ create type dibs.new_job as (
     period_us    bigint,
     unique_window text,
     if_held      text,
-    limit_us     bigint
+    limit_us     bigint,
+    ref          text,
+    after        dibs.new_dep[]
+);
+
+-- A new job comes after another, once. child is its place in the call; parent is the place of the other, or null, and
+-- other its id if it exists already. field is the first entry that names it.
+create type dibs.new_edge as (
+    child  int,
+    parent int,
+    other  bigint,
+    need   text,
+    field  text
 );
 
 -- Refuses the input: the message names the field, and so does the error's column.
@@ -280,7 +301,7 @@ $$;
 -- The jobs with their places, from 1.
 create function dibs.numbered(jobs dibs.new_job[]) returns table (
     queue text, kind text, payload text, metadata text, priority bigint, delay_us bigint, run_at timestamptz, max_attempts bigint, group_key text,
-    unique_key text, unique_until text, period_us bigint, unique_window text, if_held text, limit_us bigint, ord int
+    unique_key text, unique_until text, period_us bigint, unique_window text, if_held text, limit_us bigint, ref text, after dibs.new_dep[], ord int
 )
 language sql immutable as $$
     select
@@ -299,9 +320,11 @@ language sql immutable as $$
         n.unique_window,
         n.if_held,
         n.limit_us,
+        n.ref,
+        n.after,
         n.ord::int
     from unnest(jobs) with ordinality as n (queue, kind, payload, metadata, priority, delay_us, run_at, max_attempts, group_key,
-        unique_key, unique_until, period_us, unique_window, if_held, limit_us, ord)
+        unique_key, unique_until, period_us, unique_window, if_held, limit_us, ref, after, ord)
 $$;
 
 -- The time to take for now: read after the transaction has got its number (enqueue.sql says why).
@@ -802,6 +825,172 @@ begin
 end
 $$;
 
+-- The entries of what jobs come after, by the jobs' places and their own. earlier counts the jobs that have the ref and
+-- stand before; latest is the place of the last one that has it. again: an entry before names the same. conflict: it, or
+-- one before, needs that the same job is completed, and another that it has failed.
+create function dibs.deps(jobs dibs.new_job[]) returns table (
+    ord int, nth bigint, field text, id bigint, ref text, need text, if_held text, earlier bigint, latest int, again boolean, conflict boolean
+)
+language sql immutable as $$
+    select
+        e.ord,
+        e.nth,
+        e.field,
+        e.id,
+        e.ref,
+        e.need,
+        e.if_held,
+        e.earlier,
+        e.latest,
+        row_number() over same > 1,
+        bool_or(e.need = 'completed') over same and bool_or(e.need = 'failed') over same
+    from (
+        select
+            u.*,
+            count(*) filter (where u.nth is null) over (partition by u.ref order by u.ord, u.nth) as earlier,
+            max(u.ord) filter (where u.nth is null) over (partition by u.ref) as latest
+        from (
+            select k.ord, null::bigint as nth, null as field, null::bigint as id, k.ref, null as need, null as if_held
+            from dibs.numbered(jobs) k
+            where k.ref is not null
+            union all
+            select k.ord, d.nth, d.field, d.id, d.ref, coalesce(d.need, 'completed'), k.if_held
+            from dibs.numbered(jobs) k
+            cross join lateral unnest(k.after) with ordinality as d (field, id, ref, need, nth)
+        ) u
+    ) e
+    where e.nth is not null
+    window same as (partition by e.ord, e.id, e.ref order by e.nth)
+$$;
+
+-- Finds what jobs of a call come after, and refuses what internal/checks/flow.go refuses; null: nothing. This
+-- function and the next two plan each call: a plan that was made for few jobs would compare each with each.
+create function dibs.find_edges(place text, jobs dibs.new_job[]) returns dibs.new_edge[]
+language plpgsql set plan_cache_mode = force_custom_plan as $$
+declare
+    d record;
+    job text;
+begin
+    perform dibs.check_text(format(place, k.ord - 1) || 'ref', k.ref, 255)
+    from dibs.numbered(jobs) k
+    where octet_length(k.ref) > 255 or k.ref collate "C" ~ '[^ -~]';
+    for d in
+        select e.*, sum(case when e.again then 0 when e.id is null then e.earlier else 1 end) over (order by e.ord, e.nth) as total
+        from dibs.deps(jobs) e
+        order by e.ord, e.nth
+    loop
+        job := format(place, d.ord - 1);
+        if d.if_held in ('replace', 'push') then
+            perform dibs.refuse(job || 'after', 'must be empty with if_held ' || dibs.quoted(d.if_held) || ': the job that holds the key keeps what it waits for');
+        elsif not (d.need in ('completed', 'ended', 'failed')) then
+            perform dibs.refuse(job || d.field, 'on must be completed, ended or failed, got ' || dibs.quoted(d.need));
+        elsif num_nonnulls(d.id, d.ref) <> 1 then
+            perform dibs.refuse(job || d.field, 'must have an id or a ref' || case when d.id is not null then ', not both' else '' end);
+        elsif d.id < 1 then
+            perform dibs.refuse(job || d.field, 'an id must be at least 1, got ' || d.id);
+        elsif octet_length(d.ref) > 255 or d.ref collate "C" ~ '[^ -~]' then
+            perform dibs.check_text(job || d.field || '.ref', d.ref, 255);
+        end if;
+        if d.earlier = 0 and d.latest >= d.ord then
+            perform dibs.refuse(job || d.field, 'the jobs with ref ' || dibs.quoted(d.ref) || ' must stand earlier in the call; one stands at jobs[' || d.latest - 1 || ']');
+        elsif d.conflict and (d.id is not null or d.earlier > 0) then
+            perform dibs.refuse(job || d.field, 'a job cannot come after one other that is both completed and failed');
+        elsif d.total > 100000 then
+            perform dibs.refuse(job || 'after', 'the jobs of one call come after more than 100000 others in all');
+        end if;
+    end loop;
+    return array(
+        select row(g.ord, r.ord, g.id, g.need, g.field)::dibs.new_edge
+        from (
+            select
+                e.ord,
+                e.id,
+                e.ref,
+                min(e.nth) as nth,
+                (array_agg(e.field order by e.nth))[1] as field,
+                case when bool_or(e.need = 'completed') then 'completed' when bool_or(e.need = 'failed') then 'failed' else 'ended' end as need
+            from dibs.deps(jobs) e
+            group by e.ord, e.id, e.ref
+        ) g
+        left join dibs.numbered(jobs) r on r.ref = g.ref and r.ord < g.ord
+        where g.id is not null or r.ord is not null
+        order by g.ord, g.nth, r.ord
+    );
+end
+$$;
+
+-- Refuses the first edge to a job that does not exist: no_jobs.sql.
+create function dibs.refuse_missing(place text, edges dibs.new_edge[]) returns void
+language plpgsql set plan_cache_mode = force_custom_plan as $$
+declare
+    missing record;
+begin
+    select e.child, e.field, e.other into missing
+    from unnest(edges) with ordinality as e (child, parent, other, need, field, nth)
+    where e.other is not null
+        and not exists (select from dibs.job j where j.id = e.other offset 0)
+        and not exists (select from dibs.finished f where f.id = e.other offset 0)
+    order by e.nth
+    limit 1;
+    if found then
+        perform dibs.refuse(format(place, missing.child - 1) || missing.field, 'there is no job ' || missing.other);
+    end if;
+end
+$$;
+
+-- Notes what jobs of a call come after: edges.sql, follow.sql, and flowOf of postgres/flow.go. ids and met are by the
+-- jobs' places.
+create function dibs.link_jobs(ids bigint[], met boolean[], edges dibs.new_edge[]) returns void
+language plpgsql set plan_cache_mode = force_custom_plan as $$
+begin
+    with edge as materialized (
+        select ids[e.child] as child, coalesce(e.other, ids[e.parent]) as parent, e.need, e.nth, coalesce(e.other is not null or met[e.parent], false) as late
+        from unnest(edges) with ordinality as e (child, parent, other, need, field, nth)
+        where not coalesce(met[e.child], false)
+    ), listed as (
+        insert into dibs.ended_list (ids)
+        select array_agg(distinct e.child)
+        from edge e
+        where e.late
+        having count(*) > 0
+    )
+    insert into dibs.edge (child, parent, need, open)
+    select e.child, e.parent, coalesce((array_agg(e.need order by e.nth) filter (where e.need <> 'ended'))[1], 'ended'), true
+    from edge e
+    group by e.child, e.parent;
+
+    with edge as materialized (
+        select e.child, e.parent
+        from unnest(edges) e
+        where not coalesce(met[e.child], false)
+    ), meant as materialized (
+        select
+            j.id,
+            min(j.id) over () as flow,
+            j.gate as old_gate,
+            o.ord in (select e.child from edge e) as waits,
+            o.ord in (select e.parent from edge e where e.parent is not null) as followed
+        from unnest(ids) with ordinality as o (id, ord)
+        join dibs.job j on j.id = any (array[o.id])
+        where not coalesce(met[o.ord], false)
+    ), changed as (
+        update dibs.job j
+        set
+            flow = m.flow,
+            followed = m.followed,
+            gate = case when m.waits then 5 else j.gate end
+        from meant m
+        where j.id = any (array[m.id])
+        returning j.queue, m.waits, m.old_gate
+    )
+    insert into dibs.tally (queue, waiting, blocked)
+    select queue, - count(*), count(*)
+    from changed
+    where waits and old_gate <> 1
+    group by queue;
+end
+$$;
+
 -- Enqueues checked jobs, and returns by their places: ids, whether the job has met a holder of its
 -- key, and what it has done to that one; null where no job has a key.
 create function dibs.enqueue_jobs(place text, jobs dibs.new_job[], out ids bigint[], out met boolean[], out did text[])
@@ -815,6 +1004,8 @@ declare
     has_keys boolean;
     attempts jsonb; -- of queues that do not have the usual number
     counts jsonb;
+    flows boolean; -- a job has a ref, or comes after others
+    edges dibs.new_edge[];
     at timestamptz;
 begin
     select
@@ -824,9 +1015,10 @@ begin
         bool_or(k.grouped),
         bool_or(q.name is null or k.grouped and not q.grouped),
         bool_or(k.has_keys),
+        bool_or(k.flows),
         jsonb_object_agg(k.queue, q.max_attempts) filter (where q.max_attempts <> 25),
         jsonb_object_agg(k.queue, k.n)
-    into too_big, long, wide, grouped, new, has_keys, attempts, counts
+    into too_big, long, wide, grouped, new, has_keys, flows, attempts, counts
     from (
         select
             n.queue,
@@ -834,17 +1026,24 @@ begin
             max(octet_length(n.payload)) as largest,
             max(octet_length(n.payload) + coalesce(octet_length(n.metadata), 0)) >= 512 as wide,
             count(n.group_key) > 0 as grouped,
-            count(n.unique_key) > 0 as has_keys
+            count(n.unique_key) > 0 as has_keys,
+            count(n.ref) + count(n.after) > 0 as flows
         from unnest(jobs) n
         group by n.queue
     ) k
     left join dibs.queue q on q.name = k.queue;
+    if flows then
+        edges := dibs.find_edges(place, jobs);
+    end if;
     if too_big then
         perform dibs.refuse_payloads(place, jobs);
     elsif long then
         perform dibs.check_depth(format(place, k.ord - 1) || 'payload', k.payload)
         from dibs.numbered(jobs) k
         where octet_length(k.payload) > 2000;
+    end if;
+    if cardinality(edges) > 0 then
+        perform dibs.refuse_missing(place, edges);
     end if;
     if has_keys then
         select u.ids, u.met, u.did into ids, met, did
@@ -853,6 +1052,9 @@ begin
         at := dibs.clock();
         ids := dibs.insert_jobs(jobs, wide, attempts, at);
         perform dibs.note_jobs(jobs, ids, wide, grouped, new, case when not grouped then counts end, at);
+    end if;
+    if cardinality(edges) > 0 then
+        perform dibs.link_jobs(ids, met, edges);
     end if;
 end
 $$;
@@ -873,7 +1075,10 @@ create function dibs.enqueue(
     if_held text default null,
     delay_limit interval default null,
     max_attempts int default null, -- the queue's
-    metadata json default null
+    metadata json default null,
+    after bigint[] default null, -- ids of jobs that must be completed
+    after_end bigint[] default null, -- ids of jobs that must have ended
+    after_failed bigint[] default null -- ids of jobs that must be dead or cancelled
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
@@ -904,11 +1109,20 @@ begin
         case when unique_for is null then 0 else dibs.microseconds('unique_for', unique_for) end,
         nullif(unique_window, ''),
         nullif(if_held, ''),
-        case when delay_limit is null then 0 else dibs.microseconds('delay_limit', delay_limit) end
+        case when delay_limit is null then 0 else dibs.microseconds('delay_limit', delay_limit) end,
+        null,
+        null
     );
-    if coalesce(unique_until, unique_window, if_held) is not null or coalesce(unique_for, delay_limit) is not null then
+    if coalesce(unique_until, unique_window, if_held) is not null or coalesce(unique_for, delay_limit) is not null or coalesce(after, after_end, after_failed) is not null then
         perform dibs.check_job('', j);
-        if j.period_us <> 0 or j.unique_window is not null or j.if_held in ('replace', 'push') then
+        if coalesce(after, after_end, after_failed) is not null then
+            j.after := array(
+                select row(format('%s[%s]', g.field, i.nth - 1), i.id, null, g.need)::dibs.new_dep
+                from (values ('after', after, 'completed'), ('after_end', after_end, 'ended'), ('after_failed', after_failed, 'failed')) as g (field, ids, need)
+                cross join lateral unnest(g.ids) with ordinality as i (id, nth)
+            );
+        end if;
+        if j.period_us <> 0 or j.unique_window is not null or j.if_held in ('replace', 'push') or cardinality(j.after) > 0 then
             return (select e.ids[1] from dibs.enqueue_jobs('', array[j]) e);
         end if;
     elsif octet_length(j.queue) > 255 or octet_length(j.kind) > 255 or octet_length(j.group_key) > 255 or octet_length(j.unique_key) > 512
@@ -974,15 +1188,24 @@ create function dibs.read_jobs(given text) returns dibs.new_job[]
 language plpgsql as $$
 declare
     n int := json_array_length(given::json);
-    marks text[];
-    hidden text := given;
-    out dibs.new_job[];
 begin
     if n > 10000 then
         perform dibs.refuse('jobs', 'are ' || n || ', the limit of one call is 10000; split them');
     end if;
-    -- The server cannot take an object apart that has the escape of NUL or of half a pair in it,
-    -- so escapes are hidden from it behind characters that the text does not have.
+    return (
+        select array_agg(dibs.read_job(format('jobs[%s]', a.ord - 1), a.job, h.marks) order by a.ord)
+        from dibs.hide(given) h
+        cross join lateral json_array_elements(h.hidden::json) with ordinality as a (job, ord)
+    );
+end
+$$;
+
+-- The server cannot take JSON apart that has the escape of NUL or of half a pair in it, so escapes are hidden from it
+-- behind two characters that the text does not have: marks. They are null if none is hidden.
+create function dibs.hide(given text, out hidden text, out marks text[])
+language plpgsql immutable as $$
+begin
+    hidden := given;
     if given ~ E'\\\\u(0000|[dD][89a-fA-F])' then
         marks := array(
             select chr(c)
@@ -992,10 +1215,31 @@ begin
         );
         hidden := replace(replace(given, E'\\\\', marks[1]), E'\\u', marks[2]);
     end if;
-    select array_agg(dibs.read_job(format('jobs[%s]', a.ord - 1), a.job, marks) order by a.ord) into out
-    from json_array_elements(hidden::json) with ordinality as a (job, ord);
-    return out;
 end
+$$;
+
+create function dibs.unhidden(hidden text, marks text[]) returns text
+language sql immutable as $$
+    select case when marks is null then hidden else replace(replace(hidden, marks[2], E'\\u'), marks[1], E'\\\\') end
+$$;
+
+-- A JSON string as text. NUL, which no text can hold, becomes U+0001: see shown_nul.
+create function dibs.decoded(field text, given text) returns text
+language plpgsql immutable as $$
+begin
+    return regexp_replace(given, E'(?<!\\\\)((?:\\\\\\\\)*)\\\\u0000', E'\\1\\\\u0001', 'g')::json #>> '{}';
+exception when untranslatable_character or invalid_text_representation then
+    perform dibs.refuse(field, E'has half of a surrogate pair, such as \\ud800 alone, which is no character');
+end
+$$;
+
+-- The members of an object. place is what errors call it; marks hide escapes, or are null.
+create function dibs.members(place text, given json, marks text[]) returns table (key text, value text)
+language sql immutable as $$
+    select
+        case when marks is null or strpos(o.key, marks[1]) + strpos(o.key, marks[2]) = 0 then o.key else dibs.decoded(place, dibs.unhidden(to_json(o.key)::text, marks)) end,
+        dibs.unhidden(o.value::text, marks)
+    from json_each(given) o
 $$;
 
 -- Reads a job, member by member. place is what errors call it; marks hide escapes, or are null.
@@ -1015,11 +1259,8 @@ begin
     j.period_us := 0;
     j.limit_us := 0;
     for m in
-        select
-            case when marks is null or strpos(o.key, marks[1]) + strpos(o.key, marks[2]) = 0 then o.key else
-                dibs.decoded(place, replace(replace(to_json(o.key)::text, marks[2], E'\\u'), marks[1], E'\\\\')) end as key,
-            case when marks is null then o.value::text else replace(replace(o.value::text, marks[2], E'\\u'), marks[1], E'\\\\') end as value
-        from json_each(given) o
+        select o.key, o.value
+        from dibs.members(place, given, marks) o
     loop
         if m.key = any (seen) then
             perform dibs.refuse(place || '.' || dibs.field_name(m.key), 'is given twice');
@@ -1041,7 +1282,9 @@ begin
             when 'unique_for' then j.period_us := dibs.read_duration(place || '.unique_for', m.value);
             when 'delay_limit' then j.limit_us := dibs.read_duration(place || '.delay_limit', m.value);
             when 'run_at' then j.run_at := dibs.read_time(place || '.run_at', m.value);
-            else perform dibs.refuse(place || '.' || dibs.field_name(m.key), 'is an unknown field; the object has queue, kind, payload, metadata, priority, delay, run_at, max_attempts, group, unique_key, unique_until, unique_for, unique_window, if_held, delay_limit');
+            when 'ref' then j.ref := dibs.read_text(place || '.ref', m.value);
+            when 'after' then j.after := dibs.read_after(place || '.', m.value);
+            else perform dibs.refuse(place || '.' || dibs.field_name(m.key), 'is an unknown field; the object has queue, kind, payload, metadata, priority, delay, run_at, max_attempts, group, unique_key, unique_until, unique_for, unique_window, if_held, delay_limit, ref, after');
         end case;
     end loop;
     j.queue := coalesce(j.queue, 'default');
@@ -1051,13 +1294,66 @@ begin
 end
 $$;
 
--- A JSON string as text. NUL, which no text can hold, becomes U+0001: see shown_nul.
-create function dibs.decoded(field text, given text) returns text
+-- Reads what a job comes after: null for JSON's null and for an empty list.
+create function dibs.read_after(place text, given text) returns dibs.new_dep[]
 language plpgsql immutable as $$
 begin
-    return regexp_replace(given, E'(?<!\\\\)((?:\\\\\\\\)*)\\\\u0000', E'\\1\\\\u0001', 'g')::json #>> '{}';
-exception when untranslatable_character or invalid_text_representation then
-    perform dibs.refuse(field, E'has half of a surrogate pair, such as \\ud800 alone, which is no character');
+    if left(given, 1) <> '[' then
+        if given <> 'null' then
+            perform dibs.refuse(place || 'after', 'must be a list, and is ' || dibs.json_kind(given::json));
+        end if;
+        return null;
+    elsif json_array_length(given::json) > 100000 then
+        perform dibs.refuse(place || 'after', 'has ' || json_array_length(given::json) || ' items, the limit is 100000');
+    end if;
+    return (
+        select array_agg(dibs.read_dep(place, 'after[' || a.nth - 1 || ']', a.dep, h.marks) order by a.nth)
+        from dibs.hide(given) h
+        cross join lateral json_array_elements(h.hidden::json) with ordinality as a (dep, nth)
+    );
+end
+$$;
+
+-- Reads an entry of after: a ref in a string, an id as a number, or an object.
+create function dibs.read_dep(place text, entry text, given json, marks text[]) returns dibs.new_dep
+language plpgsql immutable as $$
+declare
+    field text := place || entry;
+    written text := dibs.unhidden(given::text, marks);
+    d dibs.new_dep;
+    m record;
+    seen text[] := '{}';
+begin
+    d.field := entry;
+    if marks is not null then
+        perform dibs.decoded(field, written);
+    end if;
+    if left(written, 1) = '"' then
+        d.ref := dibs.read_text(field || '.ref', written);
+    elsif left(written, 1) = '{' then
+        for m in
+            select o.key, o.value
+            from dibs.members(field, given, marks) o
+        loop
+            if m.key = any (seen) then
+                perform dibs.refuse(field || '.' || dibs.field_name(m.key), 'is given twice');
+            end if;
+            seen := seen || m.key;
+            case m.key
+                when 'ref' then d.ref := dibs.read_text(field || '.ref', m.value);
+                when 'id' then d.id := dibs.read_int(field || '.id', m.value);
+                when 'on' then d.need := dibs.read_text(field || '.on', m.value);
+                else perform dibs.refuse(field || '.' || dibs.field_name(m.key), 'is an unknown field; the object has ref, id, on');
+            end case;
+        end loop;
+    elsif left(written, 1) !~ '[-0-9]' then
+        perform dibs.refuse(field, 'must be a ref in a string, an id as a number, or an object such as {"ref": "page", "on": "ended"}, got ' || left(written, 40));
+    elsif written !~ '^-?[0-9]{1,19}$' or written::numeric not between -9223372036854775808 and 9223372036854775807 then
+        perform dibs.refuse(field, 'an id must be a whole number, got ' || left(written, 40));
+    else
+        d.id := written::bigint;
+    end if;
+    return d;
 end
 $$;
 
@@ -1185,11 +1481,12 @@ begin
     select
         array_agg(r.job),
         bool_or(starts_with(r.payload, '"')),
-        sum(num_nonnulls(r.queue, r.kind, r.payload, r.metadata, r.priority, r.delay, r.max_attempts, r.group_key, r.unique_key) + r.rare),
+        sum(num_nonnulls(r.queue, r.kind, r.payload, r.metadata, r.priority, r.delay, r.max_attempts, r.group_key, r.unique_key, r.ref, r.after) + r.rare),
         sum(2 + coalesce(octet_length(r.queue) + 11, 0) + coalesce(octet_length(r.kind) + 10, 0) + coalesce(octet_length(r.payload) + 11, 0)
             + coalesce(octet_length(r.metadata) + 12, 0) + coalesce(octet_length(r.priority) + 12, 0) + coalesce(octet_length(r.delay) + 9, 0)
-            + coalesce(octet_length(r.max_attempts) + 16, 0) + coalesce(octet_length(r.group_key) + 11, 0) + coalesce(octet_length(r.unique_key) + 16, 0)) + 1,
-        string_agg(concat_ws(',', '', r.queue, r.kind, r.group_key, r.unique_key), '') || ',',
+            + coalesce(octet_length(r.max_attempts) + 16, 0) + coalesce(octet_length(r.group_key) + 11, 0) + coalesce(octet_length(r.unique_key) + 16, 0)
+            + coalesce(octet_length(r.ref) + 9, 0) + coalesce(octet_length(r.after) + 9, 0)) + 1,
+        string_agg(concat_ws(',', '', r.queue, r.kind, r.group_key, r.unique_key, r.ref), '') || ',',
         bool_and(case when r.rare > 0 or r.odd then dibs.check_job('', r.job) is not null end)
     into out, has_text, fields, size, names, checked
     from (
@@ -1214,7 +1511,9 @@ begin
                 case when x.unique_for is null then 0 else dibs.read_duration('', x.unique_for) end,
                 x.unique_window,
                 x.if_held,
-                case when x.delay_limit is null then 0 else dibs.read_duration('', x.delay_limit) end
+                case when x.delay_limit is null then 0 else dibs.read_duration('', x.delay_limit) end,
+                x.ref,
+                case when x.after is not null then dibs.read_after('', x.after) end
             )::dibs.new_job as job,
             num_nonnulls(x.run_at, x.unique_until, x.unique_for, x.unique_window, x.if_held, x.delay_limit) as rare,
             greatest(octet_length(x.queue), octet_length(x.kind), octet_length(x.group_key), octet_length(x.unique_key)) > 255
@@ -1236,9 +1535,11 @@ begin
                 e.unique_for::text,
                 e.unique_window,
                 e.if_held,
-                e.delay_limit::text
+                e.delay_limit::text,
+                e.ref,
+                e.after::text
             from json_to_recordset(jobs) as e (queue text, kind text, payload json, metadata json, priority json, delay json, run_at json, max_attempts json,
-                "group" text, unique_key text, unique_until text, unique_for json, unique_window text, if_held text, delay_limit json)
+                "group" text, unique_key text, unique_until text, unique_for json, unique_window text, if_held text, delay_limit json, ref text, after json)
             offset 0
         ) x
         offset 0
@@ -1250,7 +1551,7 @@ begin
         return null;
     elsif names ~ ',([-0-9{[]|true|false)' then -- what was read as a name may be something else
         exact := (
-            select count(*) = fields and bool_and(starts_with(m.value::text, '"') or not (m.key in ('queue', 'kind', 'group', 'unique_key')))
+            select count(*) = fields and bool_and(starts_with(m.value::text, '"') or not (m.key in ('queue', 'kind', 'group', 'unique_key', 'ref')))
             from json_array_elements(jobs) a
             cross join lateral json_each(a.value) m
         );

@@ -42,7 +42,8 @@ select
   null as if_held,
   null as delay_limit,
   null as metadata,
-  null as payload
+  null as payload,
+  null as after
 where false;
 
 CREATE VIEW dibs_ended_job as
@@ -170,7 +171,8 @@ select
   null as if_held, -- keep, replace or push
   null as delay_limit, -- seconds
   null as max_attempts, -- default: the queue's
-  null as metadata -- a JSON object as text
+  null as metadata, -- a JSON object as text
+  null as after -- a JSON array as text, of ids, or of objects such as {"id": 17, "on": "ended"}
 where false;
 
 CREATE VIEW dibs_recount as
@@ -322,7 +324,7 @@ begin
     job = excluded.job;
 
   insert into dibs_recount (queue, minute, waiting, blocked, enqueued)
-  select new.queue, new.now / 60000000, new.gate <> 1, new.gate = 1, 1
+  select new.queue, new.now / 60000000, new.gate not in (1, 5), new.gate in (1, 5), 1
   from dibs_enqueued
   where not existing;
 
@@ -330,6 +332,36 @@ begin
   select new.queue, new.group_key, new.now
   from dibs_enqueued
   where not existing and new.gate = 1;
+
+  -- As link in flow.go. A sweep looks at the list.
+  insert into dibs_edge (child, parent, need, stage)
+  select
+    e.id,
+    coalesce(a.value ->> 'id', a.value),
+    coalesce(max(nullif(coalesce(a.value ->> 'on', 'completed'), 'ended')), 'ended'),
+    1
+  from dibs_enqueued e, json_each(new.after) a
+  where not e.existing
+  group by 2;
+
+  update dibs_job
+  set flow = id
+  where new.after is not null and id = (select e.id from dibs_enqueued e where not e.existing);
+
+  update dibs_job
+  set followed = 1
+  where new.after is not null and id in (select g.parent from dibs_enqueued e join dibs_edge g on g.child = e.id);
+
+  update dibs_finished
+  set followed = 1
+  where new.after is not null and id in (select g.parent from dibs_enqueued e join dibs_edge g on g.child = e.id);
+
+  insert into dibs_ended_list (ids)
+  select json_group_array(g.parent)
+  from dibs_enqueued e
+  join dibs_edge g on g.child = e.id
+  where new.after is not null and not e.existing
+  having count(*) > 0;
 end;
 
 CREATE TRIGGER dibs_finished_drop_edges after delete on dibs_finished
@@ -553,6 +585,27 @@ begin
       then raise(abort, 'metadata: must not have members whose names begin with "dibs.": only dibs writes those')
   end;
 
+  select case
+    when max(typeof(a.id) <> 'integer' or a.need not in ('completed', 'ended', 'failed'))
+      then raise(abort, 'after: must be a JSON array of ids, or of objects such as {"id": 17, "on": "ended"}')
+    when count(*) > 0 and new.if_held in ('replace', 'push')
+      then raise(abort, 'after: must be empty with if_held "replace" or "push": the job that holds the key keeps what it waits for')
+    when count(distinct case when a.need <> 'ended' then a.id || a.need end) > count(distinct case when a.need <> 'ended' then a.id end)
+      then raise(abort, 'after: a job cannot come after one other that is both completed and failed')
+    when max(not exists (select 1 from dibs_job j where j.id = a.id) and not exists (select 1 from dibs_finished f where f.id = a.id))
+      then raise(abort, 'after: there is no job with one of the ids')
+  end
+  from (
+    select
+      case
+        when e.type = 'integer' then e.value
+        when e.type = 'object' and json_remove(e.value, '$.id', '$.on') = '{}' then e.value ->> 'id'
+      end as id,
+      coalesce(iif(e.type = 'object', e.value ->> 'on', null), 'completed') as need
+    from json_each(case when new.after = '' then '[]' when json_valid(new.after) and json_type(new.after) = 'array' then new.after else '[null]' end) e
+    where new.after is not null
+  ) a;
+
   -- As clock.sql. SQLite's clock counts milliseconds.
   update dibs_clock
   set
@@ -587,6 +640,7 @@ begin
     max(j.now, j.starts_at),
     j.given,
     case
+      when j.after is not null then 5
       when j.group_key is null then 0
       when j.starts_at > j.now or j.rated then 2
       else 1
@@ -606,10 +660,12 @@ begin
     nullif(new.if_held, ''),
     cast(round(cast(new.delay_limit as real) * 1000000) as integer),
     nullif(new.metadata, ''),
-    coalesce(new.payload, 'null')
+    coalesce(new.payload, 'null'),
+    j.after
   from (
     select
       c.now,
+      case when json_array_length(nullif(new.after, '')) > 0 then new.after end as after,
       q.name as queue,
       q.max_attempts,
       nullif(cast(new.group_key as text), '') as group_key,
