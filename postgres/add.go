@@ -30,7 +30,7 @@ func (s *Store) finishAdding(ctx context.Context, outcomes []dibs.Outcome) error
 	}
 	if len(others) > 0 {
 		if err := s.Finish(ctx, others); !leave(&left, others, err) {
-			return errors.Join(err, checks.Unfinished(left))
+			return err // no FinishError: it would say that the others are written
 		}
 	}
 	return checks.Unfinished(left)

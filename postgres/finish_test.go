@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -87,5 +88,26 @@ func TestAFinishThatCannotLookAgainSaysSo(t *testing.T) {
 	}
 	b.must(extension.Commit(b.ctx))
 	b.must(b.Finish(b.ctx, done))
+	b.consistent()
+}
+
+// A finish writes what adds jobs first, and the rest by itself. If there is no answer to that, nothing says that the rest is
+// written: a FinishError would.
+func TestAFinishOfWhichAPartHasNoAnswerSaysSo(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("", "")
+	jobs := b.take(2, 0)
+	b.must(b.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Release()}))
+	hook := &beforeStatement{}
+	finisher := b.watched(hook, "complete")
+	ctx, stop := context.WithCancel(b.ctx)
+	defer stop()
+	hook.do = func() { hook.do = stop }
+	lost := jobs[0].Lease().Complete(nil)
+	lost.Add = []dibs.NewJob{{Kind: "k"}}
+	err := finisher.Finish(ctx, []dibs.Outcome{lost, jobs[1].Lease().Complete(nil)})
+	if !errors.Is(err, context.Canceled) || errors.As(err, new(*dibs.FinishError)) {
+		t.Errorf("got %v, want only that the call was given up", err)
+	}
 	b.consistent()
 }

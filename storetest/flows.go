@@ -26,6 +26,7 @@ var flowCases = []oneCase{
 	{"a ref on a held unique key names the job that holds it", flowHeldKey},
 	{"a requeued job takes back exactly the jobs that its end has cancelled", flowRequeue},
 	{"a requeued job that two deaths have cancelled is cancelled by the other again", flowRequeueTwo},
+	{"a requeued job takes back those that came after its end", flowRequeueLate},
 	{"a follower that still waits waits again for a requeued job", flowRequeueWaiting},
 	{"an ended job is kept until its followers have ended", flowRetention},
 	{"an ended job that its followers need is not deleted", flowDelete},

@@ -78,11 +78,12 @@ the direction of text, are written as \u escapes.
   a run       as 'torture' writes it: kept; database, database_version, own_server,
               dibs_version, platform, cores, began, duration, took, workers, producers,
               seed, command (that repeats it); totals: operations, calls, unanswered,
-              enqueued, claimed, finished, refused, others; faults by kind; recoveries:
-              count, p50_ms, p99_ms, max_ms of the abandoned jobs that nothing else held
-              up, and recoveries_all of all; promises: number, promise, checked, broken,
-              violations (the first ten, in words); linearizability: checked, undecided,
-              broken, violations; interrupted, history, report if there is such a thing
+              enqueued, claimed, finished, refused, others, followers, added, steps; faults
+              by kind; recoveries: count, p50_ms, p99_ms, max_ms of the abandoned jobs that
+              nothing else held up, and recoveries_all of all; promises: number, promise,
+              checked, broken, violations (the first ten, in words); linearizability: checked,
+              undecided, broken, violations; interrupted, history, report if there is such a
+              thing
   figures     as 'bench' writes them: dibs_version, database, rounds, scale, pool, handlers;
               machine and server: what the figures depend on; workloads: id, name, figures
               (name, unit, median, min, max, and all of the rounds), series (jobs/s in

@@ -46,6 +46,6 @@ select
   f.payload,
   f.errors,
   f.flow,
-  f.flow is not null and exists (select 1 from dibs_edge e where e.parent = f.id)
+  exists (select 1 from dibs_edge e where e.parent = f.id)
 from jsonb_each(?1) i
 cross join dibs_finished f on f.id = i.value ->> 'id'

@@ -171,9 +171,14 @@ type page struct {
 	says    string // part of the message
 }
 
+// verdictOn returns the verdict on a promise.
+func verdictOn(verdicts []history.Verdict, promise int) history.Verdict {
+	return verdicts[slices.IndexFunc(verdicts, func(v history.Verdict) bool { return v.Number == promise })]
+}
+
 func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
 	t.Parallel()
-	for _, pages := range [][]page{existence, ownership, fencing, endings, numbering, limiting, ordering, effecting, uniqueness, asking, halving, waiting} {
+	for _, pages := range [][]page{existence, ownership, fencing, endings, numbering, limiting, ordering, effecting, uniqueness, asking, halving, waiting, flowing, adding, stepping} {
 		for _, p := range pages {
 			t.Run(p.name, func(t *testing.T) {
 				t.Parallel()
@@ -186,7 +191,7 @@ func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
 					checkOrders(t, e)
 					return
 				}
-				found := verdicts[p.promise-1].Broken
+				found := verdictOn(verdicts, p.promise).Broken
 				if len(found) == 0 {
 					reportBroken(t, verdicts)
 					t.Fatalf("the judge did not find promise %d broken", p.promise)

@@ -27,6 +27,7 @@ func newOf(j *dibs.NewJob) New {
 	n := New{
 		Queue: queueName(j.Queue), Group: j.Group, UniqueKey: j.UniqueKey, UniqueUntil: j.UniqueUntil,
 		Priority: dibs.DefaultPriority, Delay: j.Delay, RunAt: j.RunAt, MaxAttempts: j.MaxAttempts,
+		Ref: j.Ref, After: slices.Clone(j.After),
 	}
 	if j.Priority != nil {
 		n.Priority = *j.Priority
@@ -80,7 +81,17 @@ func (r *Recorder) recordClaim(c *Call, call func() ([]*dibs.RawJob, error)) (jo
 
 // finish keeps a copy of the outcomes, because the caller may change the slice.
 func (r *Recorder) finish(tx string, outcomes []dibs.Outcome, call func() error) error {
-	return r.record(&Call{Verb: Finish, Tx: tx, Outcomes: slices.Clone(outcomes)}, func(c *Call) error {
+	c := &Call{Verb: Finish, Tx: tx, Outcomes: slices.Clone(outcomes)}
+	for i := range c.Outcomes {
+		o := &c.Outcomes[i]
+		for k := range o.Add {
+			n := newOf(&o.Add[k])
+			n.By = o.ID
+			c.New = append(c.New, n)
+		}
+		o.Add = nil
+	}
+	return r.record(c, func(c *Call) error {
 		err := call()
 		var refused *dibs.FinishError
 		if errors.As(err, &refused) {

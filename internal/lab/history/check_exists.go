@@ -4,7 +4,7 @@ package history
 // job that was rolled back does not exist, and a batch without an answer exists as a
 // whole or not at all.
 func (j *judge) enqueues() {
-	seen := j.seenKeys()
+	j.seen = j.seenKeys()
 	ids := make(map[int64]place)
 	for i, c := range j.Calls {
 		if c.Verb != Enqueue {
@@ -16,10 +16,10 @@ func (j *judge) enqueues() {
 			if n.Existing {
 				continue
 			}
-			j.checked(1, 1)
+			j.checked(j.promiseOf(int32(i)), 1)
 			p := place{int32(i), int32(at)}
-			j.enqueued(p, n, seen, ids)
-			where, found := seen[n.Key]
+			j.enqueued(p, n, ids)
+			where, found := j.seen[n.Key]
 			if found && where.call >= 0 && c.Tx != "" && j.Calls[where.call].Tx == c.Tx {
 				found = false // only the transaction itself saw the job
 			}
@@ -36,9 +36,13 @@ func (j *judge) enqueues() {
 }
 
 // enqueued judges one new job of an enqueue call.
-func (j *judge) enqueued(p place, n *New, seen map[string]sighting, ids map[int64]place) {
+func (j *judge) enqueued(p place, n *New, ids map[int64]place) {
 	s := &j.spans[p.call]
-	where, found := seen[n.Key]
+	where, found := j.seen[n.Key]
+	if n.By != 0 {
+		j.added(p, n, where, found)
+		return
+	}
 	switch s.fate {
 	case Nothing:
 		if found && (where.call < 0 || j.Calls[p.call].Tx == "" || j.Calls[where.call].Tx != j.Calls[p.call].Tx) {
@@ -58,6 +62,17 @@ func (j *judge) enqueued(p place, n *New, seen map[string]sighting, ids map[int6
 		case final != nil && Key(final.Payload) != n.Key:
 			j.accuse(1, n.ID, []int32{p.call}, "job %d was enqueued with the key %q and has the payload %s", n.ID, n.Key, clip(final.Payload))
 		}
+	}
+}
+
+// added judges one job that an outcome adds.
+func (j *judge) added(p place, n *New, where sighting, found bool) {
+	switch s := &j.spans[p.call]; {
+	case j.news[n.Key] != p: // the outcome was sent again, and another call was accepted or had no answer
+	case s.fate == Nothing && found && (where.call < 0 || j.Calls[p.call].Tx == "" || j.Calls[where.call].Tx != j.Calls[p.call].Tx):
+		j.accuse(13, where.id, []int32{p.call, where.call}, "job %d (key %q) exists, though the outcome of job %d that adds it was refused or rolled back", where.id, n.Key, n.By)
+	case s.fate == Done && !found && n.UniqueKey == "" && !j.mayDelete(n.Queue):
+		j.accuse(13, n.By, []int32{p.call}, "the job with the key %q does not exist, though the outcome of job %d that adds it was accepted", n.Key, n.By)
 	}
 }
 

@@ -132,6 +132,9 @@ func sameJSON(a, b json.RawMessage) bool {
 // explained reports whether anything that may have happened leads to the final state.
 func (l *life) explained() bool {
 	f := l.final
+	if f.State == dibs.Cancelled && f.Cause != 0 { // follower judges why
+		return true
+	}
 	if f.State == dibs.Cancelled && slices.ContainsFunc(l.changes, func(e event) bool { return l.ix.Calls[e.call].Verb == Cancel }) {
 		return true
 	}

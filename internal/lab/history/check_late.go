@@ -57,8 +57,12 @@ func (j *judge) overlooked(c crowd, waits []wait, couldTake func(*shortClaim) bo
 			continue
 		default:
 			w, claim := longest, j.Calls[short[n].call]
-			j.checked(4, 1)
-			j.accuse(4, w.id, []int32{short[n].call, w.call}, "a claim at %s asked for %d jobs of queue %s and got %d, but not job %d, which nobody had held since %s: it was in limbo for more than %v", timeText(s.lo), claim.Want, quote(c.queue), len(claim.Jobs), w.id, timeText(w.from), limbo)
+			promise, why := 4, "nobody had held"
+			if w.follows {
+				promise, why = 11, "could start or had to be cancelled, as the jobs that it comes after have ended,"
+			}
+			j.checked(promise, 1)
+			j.accuse(promise, w.id, []int32{short[n].call, w.call}, "a claim at %s asked for %d jobs of queue %s and got %d, but not job %d, which %s since %s: it was in limbo for more than %v", timeText(s.lo), claim.Want, quote(c.queue), len(claim.Jobs), w.id, why, timeText(w.from), limbo)
 			from, longest = w.to, nil
 		}
 		n += sort.Search(len(short)-n-1, func(i int) bool { return j.spans[short[n+1+i].call].lo > from })

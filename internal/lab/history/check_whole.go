@@ -69,10 +69,16 @@ func (j *judge) noteUnits(l *life) {
 			j.unit(a.call).note(false, a.call)
 		}
 		for _, e := range a.finishes {
-			if j.Calls[e.call].Tx == "" || j.outcome(e) != open {
+			add, adds := j.adds[addition{e.call, l.id}]
+			if j.Calls[e.call].Tx == "" && !adds || j.outcome(e) != open {
 				continue
 			}
-			if found, known := j.effectFound(l, i, e); known {
+			found, known := j.effectFound(l, i, e)
+			switch {
+			case !known:
+			case adds:
+				j.unit(add).note(found, e.call)
+			default:
 				j.unit(e.call).note(found, e.call)
 			}
 		}
@@ -139,7 +145,10 @@ func (j *judge) wholeUnits() {
 			subject = "the jobs that were enqueued together"
 		}
 		if j.Calls[first].Verb == Enqueue || j.Calls[other].Verb == Enqueue {
-			promise = 1
+			promise = max(j.promiseOf(first), j.promiseOf(other))
+		}
+		if promise == 13 {
+			subject = "the completion of a job and those that it adds"
 		}
 		j.accuse(promise, 0, []int32{first, other}, "%s must take effect as a whole or not at all, but %d effects are there (such as that of %s's call %d) and %d are missing (such as that of its call %d)",
 			subject, len(u.found), j.Calls[first].Client, j.Calls[first].Number, len(u.missing), j.Calls[other].Number)

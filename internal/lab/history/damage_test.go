@@ -39,7 +39,7 @@ func endOf(e *history.Evidence, tx string) *history.Call {
 	return &history.Call{}
 }
 
-var damages = []damage{
+var damages = append(flowDamages, []damage{
 	{"a job is lost", 1, func(e *history.Evidence, r *rand.Rand) bool {
 		n := r.IntN(len(e.Final))
 		e.Final = slices.Delete(e.Final, n, n+1)
@@ -225,7 +225,7 @@ var damages = []damage{
 			return false
 		})
 	}},
-}
+}...)
 
 // finishedBy reports whether a finish or extend of the claim's first job began before the
 // call by ended.
@@ -276,7 +276,7 @@ func TestDamagedRecordsAreFound(t *testing.T) {
 			if !d.do(&e, rand.New(rand.NewPCG(seed, uint64(i)))) {
 				t.Fatal("this load has no such case")
 			}
-			if v := history.Judge(e)[d.promise-1]; len(v.Broken) == 0 {
+			if v := verdictOn(history.Judge(e), d.promise); len(v.Broken) == 0 {
 				t.Errorf("the judge did not find promise %d broken", d.promise)
 			}
 		})

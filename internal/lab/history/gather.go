@@ -49,6 +49,7 @@ type wait struct {
 	rank
 	ranked        bool // the rank is known
 	swept         bool // the wait needs a sweep first, since it began with the end of a lease
+	follows       bool // it began, or had to end, with the ends of jobs that the job comes after
 	from, to      int64
 	placeKeptFrom int64 // a strict queue keeps the job's place in its group from this time on
 	call          int32 // the call that ended the wait; -1: none
@@ -118,6 +119,9 @@ func (j *judge) waitBefore(l *life, i int) (wait, bool) {
 	switch {
 	case p < 0 && a.Attempt == 1 && l.born.call >= 0:
 		visible = max(visible, j.spans[l.born.call].seenHi)
+		if released, _ := j.releasedBy(l.id); released > 0 {
+			visible, w.follows, w.ranked = max(visible, released+limbo.Microseconds()), true, false
+		}
 	case p >= 0 && l.attempts[p].fate == Done && l.attempts[p].Attempt+1 == a.Attempt:
 		visible = max(visible, l.attempts[p].endHi)
 		w.swept, w.placeKeptFrom = j.waitsAfter(l.queue, &l.attempts[p], visible)
@@ -169,11 +173,23 @@ func (j *judge) waitUnclaimed(l *life) (wait, bool) {
 	}
 	s := &j.spans[l.born.call]
 	_, runAt := j.clock.client(n.RunAt)
-	w := wait{from: max(s.seenHi, s.hi+n.Delay.Microseconds(), runAt), to: never, placeKeptFrom: never, call: -1}
+	w := wait{rank: rank{id: l.id}, from: max(s.seenHi, s.hi+n.Delay.Microseconds(), runAt), to: never, placeKeptFrom: never, call: -1}
 	if len(l.changes) > 0 {
 		w.call = l.changes[0].call
 		w.to = j.spans[w.call].lo
-	} else if l.final.State.Final() {
+	}
+	if released, doomed := j.releasedBy(l.id); released > 0 {
+		w.follows = true
+		if w.from = max(w.from, released+limbo.Microseconds()); doomed < never {
+			w.from = max(s.seenHi, doomed) + limbo.Microseconds()
+		}
+		if l.final.Cause != 0 {
+			cancelled, _ := j.clock.client(l.final.FinishedAt)
+			w.to = min(w.to, cancelled)
+		} else if l.final.State.Final() && len(l.changes) == 0 {
+			return w, false
+		}
+	} else if len(l.changes) == 0 && l.final.State.Final() {
 		return w, false
 	}
 	return w, s.fate == Done && w.from < w.to
@@ -186,10 +202,10 @@ type holder struct {
 	from, to int64
 }
 
-// noteKey notes when the job certainly held its unique key.
+// noteKey notes when the job certainly held its unique key. One that comes after others may give it up because of those.
 func (j *judge) noteKey(l *life) {
 	n := l.newJob()
-	if n == nil || n.UniqueKey == "" || j.spans[l.born.call].fate != Done {
+	if n == nil || n.UniqueKey == "" || len(n.After) > 0 || j.spans[l.born.call].fate != Done {
 		return
 	}
 	if j.keyHolders == nil {

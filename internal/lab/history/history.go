@@ -34,6 +34,8 @@ const (
 	Prune    Verb = "prune"
 	SetQueue Verb = "set_queue"
 	SetGroup Verb = "set_group"
+	PutStep  Verb = "put_step" // a worker writes that a step is done
+	Steps    Verb = "steps"    // a worker asks which steps are done
 	Ended    Verb = "ended"    // another program ended rows of an adopted table
 	Commit   Verb = "commit"   // the caller commits the transaction Tx
 	Rollback Verb = "rollback" // the caller rolls back the transaction Tx
@@ -70,15 +72,16 @@ type Call struct {
 	Kinds  bool   // claim: only jobs of some kinds were asked for
 	Lease  time.Duration
 
-	New      []New          // enqueue: the jobs asked for
+	New      []New          // enqueue: the jobs asked for; finish: the jobs that its outcomes add
 	Jobs     []Job          // claim and resume: the jobs returned
-	Leases   []dibs.Lease   // extend: all leases, except those that another call was finishing
+	Leases   []dibs.Lease   // extend: all leases, except those that another call was finishing; put_step, steps: the one
+	Steps    []Step         // put_step: the step; steps: those that were done
 	Outcomes []dibs.Outcome // finish: all outcomes, except those that were certainly not written
 	leftOut  []int64        // jobs that Leases or Outcomes omit because of the answer
 	IDs      []int64        // cancel, requeue, edit, ended: the jobs asked for
 	Changed  []int64        // cancel, requeue, edit, ended: the jobs that the call changed
 	Asked    []int64        // cancel: the running jobs in Changed, whose workers were asked to stop
-	Refused  []int64        // finish and extend: the jobs whose leases were lost
+	Refused  []int64        // finish, extend, put_step and steps: the jobs whose leases were lost
 	Group    string         // set_group
 	// Settings are what set_queue, and Limit and Rate what set_group changes, whether it is known that it did or not;
 	// nil: as it was.
@@ -103,6 +106,15 @@ type New struct {
 	Delay       time.Duration
 	RunAt       time.Time // an alternative to Delay
 	MaxAttempts int       // 0: the queue's setting
+	Ref         string
+	After       []dibs.Dep
+	By          int64 // finish: the job whose outcome adds it
+}
+
+// Step is one step of a job that is done.
+type Step struct {
+	Name string `json:"n"`
+	Sum  uint32 `json:"s"` // checksum of its value
 }
 
 // Job is one job as a claim returned it.

@@ -29,7 +29,8 @@ type index struct {
 	first   []int32 // where each job's events begin in events, and where the last job's end
 	events  []event
 
-	news   map[string]place // the enqueue of each key
+	news   map[string]place   // the enqueue of each key
+	adds   map[addition]int32 // the enqueue that stands for what an outcome adds
 	final  map[int64]*dibs.RawJob
 	lanes  map[string]*lane
 	faults []span // when the server was away
@@ -37,8 +38,10 @@ type index struct {
 }
 
 func newIndex(e *Evidence) *index {
+	calls, adds := separateAdds(e.Calls)
+	e.Calls = calls
 	ix := &index{
-		Evidence: e, clock: clockOf(e.Calls), grace: (limbo + e.Slack).Microseconds(),
+		Evidence: e, adds: adds, clock: clockOf(calls), grace: (limbo + e.Slack).Microseconds(),
 		numbers: make(map[int64]int32, len(e.Final)),
 		news:    make(map[string]place, len(e.Final)), final: make(map[int64]*dibs.RawJob, len(e.Final)),
 	}
@@ -107,7 +110,10 @@ func (ix *index) eachEvent(f func(job int32, e event)) {
 				if n.Existing {
 					continue
 				}
-				ix.news[n.Key] = place{int32(i), int32(at)}
+				// The same outcome may be sent again if it had no answer, with the same jobs to add.
+				if old, ok := ix.news[n.Key]; !ok || ix.spans[i].fate == Done || ix.spans[old.call].fate == Nothing {
+					ix.news[n.Key] = place{int32(i), int32(at)}
+				}
 				if n.ID != 0 && ix.spans[i].fate != Nothing {
 					emit(n.ID, at, false)
 				}
@@ -120,7 +126,7 @@ func (ix *index) eachEvent(f func(job int32, e event)) {
 			for at := range c.Outcomes {
 				emit(c.Outcomes[at].ID, at, refused(c.Outcomes[at].ID))
 			}
-		case Extend:
+		case Extend, PutStep, Steps:
 			for at := range c.Leases {
 				emit(c.Leases[at].ID, at, refused(c.Leases[at].ID))
 			}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// promises are the texts of docs/guarantees.md.
+// promises are the texts of docs/guarantees.md. Ticks judges promise 10.
 var promises = [...]string{
 	1: "A job exists if and only if the transaction that enqueued it committed.",
 	2: "At most one live owner: between a claim and its end (finish, or lease expiry on the database's clock) no other claim of that job succeeds.",
@@ -16,6 +16,10 @@ var promises = [...]string{
 	7: "Claims never wait for claims; order (priority, run_at, id) holds among what was visible and not locked when the claim began.",
 	8: "Effects written in the finishing transaction happen exactly once.",
 	9: "A unique key never has two live jobs.",
+
+	11: "A job that comes after others starts once, after all of them have ended as it needs, or it is cancelled.",
+	12: "A step that is done is not done again, and no stale worker writes one.",
+	13: "The jobs that an attempt adds exist if and only if that attempt completed the job.",
 }
 
 // MaxBroken is how many violations of one promise are kept.
@@ -30,6 +34,7 @@ func Judge(e Evidence) []Verdict {
 	j.enqueues()
 	j.tokens()
 	j.claims()
+	j.gatherFlows()
 	var l life
 	for n := range j.ids {
 		j.rebuild(n, &l)
@@ -38,7 +43,9 @@ func Judge(e Evidence) []Verdict {
 		j.tooEarly(&l)
 		j.owners(&l)
 		j.fence(&l)
+		j.steps(&l)
 		j.endOfJob(&l)
+		j.follower(&l)
 		j.attemptNumbers(&l)
 		j.effects(&l)
 		j.noteUnits(&l)
@@ -51,31 +58,33 @@ func Judge(e Evidence) []Verdict {
 	j.order()
 	j.unique()
 	j.leftovers()
-	return j.verdicts
+	return slices.DeleteFunc(j.verdicts, func(v Verdict) bool { return v.Promise == "" })
 }
 
 func newJudge(e *Evidence) *judge {
-	j := &judge{index: newIndex(e), verdicts: make([]Verdict, len(promises)-1), units: make(map[unitKey]*unit), absent: make(map[[2]string][]*absence)}
+	j := &judge{index: newIndex(e), verdicts: make([]Verdict, len(promises)), units: make(map[unitKey]*unit), absent: make(map[[2]string][]*absence)}
 	for n := range j.verdicts {
-		j.verdicts[n] = Verdict{Number: n + 1, Promise: promises[n+1]}
+		j.verdicts[n] = Verdict{Number: n, Promise: promises[n]}
 	}
 	return j
 }
 
 type judge struct {
 	*index
-	verdicts []Verdict
+	verdicts []Verdict // by number
 	units    map[unitKey]*unit
 	absent   map[[2]string][]*absence // by queue and unique key
 	gathered
+	seen  map[string]sighting // the job of each key
+	flows map[int64]*flowJob
 }
 
 // checked counts cases that were examined for promise n.
-func (j *judge) checked(n, cases int) { j.verdicts[n-1].Checked += cases }
+func (j *judge) checked(n, cases int) { j.verdicts[n].Checked += cases }
 
 // accuse notes a violation of promise n, shown by the calls.
 func (j *judge) accuse(n int, job int64, calls []int32, format string, args ...any) {
-	v := &j.verdicts[n-1]
+	v := &j.verdicts[n]
 	if len(v.Broken) >= MaxBroken {
 		return
 	}

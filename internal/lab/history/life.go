@@ -28,10 +28,11 @@ type attempt struct {
 	span
 	finishes []event
 	extends  []event
-	leaseLo  int64 // the earliest end of its lease, if it was not finished
-	leaseHi  int64 // the latest end of its lease
-	endLo    int64 // the earliest time at which another claim could take the job
-	endHi    int64 // the latest time at which another claim could first take the job
+	steps    []event // of both verbs, those that write and those that read
+	leaseLo  int64   // the earliest end of its lease, if it was not finished
+	leaseHi  int64   // the latest end of its lease
+	endLo    int64   // the earliest time at which another claim could take the job
+	endHi    int64   // the latest time at which another claim could first take the job
 }
 
 // The effects that a finish or extend of a job can have.
@@ -146,7 +147,7 @@ func (l *life) assignToAttempt(e event) {
 	switch c.Verb {
 	case Finish:
 		token = c.Outcomes[e.at].Token
-	case Extend:
+	case Extend, PutStep, Steps:
 		token = c.Leases[e.at].Token
 	default:
 		return
@@ -156,10 +157,13 @@ func (l *life) assignToAttempt(e event) {
 		if a.Token != token {
 			continue
 		}
-		if c.Verb == Finish {
+		switch c.Verb {
+		case Finish:
 			a.finishes = append(a.finishes, e)
-		} else {
+		case Extend:
 			a.extends = append(a.extends, e)
+		default:
+			a.steps = append(a.steps, e)
 		}
 		return
 	}
@@ -200,9 +204,11 @@ func (a *attempt) boundEnd(ix *index) {
 			a.endLo = min(a.endLo, s.seenLo)
 		}
 	}
-	for _, e := range a.finishes {
-		if s := &ix.spans[e.call]; ix.Calls[e.call].Tx != "" { // the transaction locked the row even after the lease
-			a.endHi = max(a.endHi, s.unlockedBy)
+	for _, events := range [][]event{a.finishes, a.steps} {
+		for _, e := range events {
+			if s := &ix.spans[e.call]; ix.Calls[e.call].Tx != "" { // the transaction locked the row even after the lease
+				a.endHi = max(a.endHi, s.unlockedBy)
+			}
 		}
 	}
 }

@@ -40,6 +40,7 @@ type line struct {
 	Asked    []int64           `json:"asked,omitempty"`
 	Refused  []int64           `json:"refused,omitempty"`
 	Left     []int64           `json:"left,omitempty"`
+	Steps    []Step            `json:"steps,omitempty"`
 	Settings *dibs.QueueChange `json:"set,omitempty"`
 	Limit    *int              `json:"limit,omitempty"`
 	Rate     *dibs.Rate        `json:"rate,omitempty"`
@@ -56,6 +57,15 @@ type lineNew struct {
 	Delay       int64            `json:"d,omitempty"`
 	RunAt       int64            `json:"at,omitempty"`
 	MaxAttempts int              `json:"max,omitempty"`
+	Ref         string           `json:"ref,omitempty"`
+	After       []lineDep        `json:"after,omitempty"`
+	By          int64            `json:"by,omitempty"`
+}
+
+type lineDep struct {
+	ID  int64     `json:"i,omitempty"`
+	Ref string    `json:"r,omitempty"`
+	On  dibs.Need `json:"on,omitempty"`
 }
 
 type lineJob struct {
@@ -81,11 +91,19 @@ func beginLine(c *Call) *line {
 		Leases: c.Leases, Outcomes: c.Outcomes, IDs: c.IDs,
 		Group: c.Group, Text: c.Text,
 	}
+	if c.Verb == PutStep {
+		l.Steps = c.Steps
+	}
 	for i := range c.New {
 		n := &c.New[i]
+		var after []lineDep
+		for _, d := range n.After {
+			after = append(after, lineDep(d))
+		}
 		l.New = append(l.New, lineNew{
 			Key: n.Key, Sum: n.Sum, Queue: n.Queue, Group: n.Group, UniqueKey: n.UniqueKey, UniqueUntil: n.UniqueUntil,
 			Priority: n.Priority, Delay: n.Delay.Microseconds(), RunAt: micros(n.RunAt), MaxAttempts: n.MaxAttempts,
+			Ref: n.Ref, After: after, By: n.By,
 		})
 	}
 	return l
@@ -98,7 +116,10 @@ func endLine(c *Call) *line {
 		Changed: c.Changed, Asked: c.Asked, Refused: c.Refused, Left: c.leftOut,
 		Settings: c.Settings, Limit: c.Limit, Rate: c.Rate,
 	}
-	if c.Fate == Done {
+	if c.Verb == Steps {
+		l.Steps = c.Steps
+	}
+	if c.Fate == Done && c.Verb == Enqueue {
 		for i := range c.New {
 			l.Enqueued = append(l.Enqueued, dibs.Enqueued{ID: c.New[i].ID, Existing: c.New[i].Existing})
 		}
@@ -125,16 +146,21 @@ func (l *line) call(client string, same func(string) string) *Call {
 		Client: client, Number: l.Number, Verb: l.Verb, Tx: l.Tx, Begin: instant(l.Begin), Fate: Unknown,
 		Queue: same(l.Queue), Worker: same(l.Worker), Want: l.Want, Ahead: l.Ahead, Kinds: l.Kinds, Lease: duration(l.Lease),
 		Leases: l.Leases, Outcomes: l.Outcomes, IDs: l.IDs,
-		Group: same(l.Group), Text: l.Text,
+		Group: same(l.Group), Text: l.Text, Steps: l.Steps,
 	}
 	if len(l.New) > 0 {
 		c.New = make([]New, len(l.New))
 	}
 	for i := range l.New {
 		n := &l.New[i]
+		var after []dibs.Dep
+		for _, d := range n.After {
+			after = append(after, dibs.Dep(d))
+		}
 		c.New[i] = New{
 			Key: n.Key, Sum: n.Sum, Queue: same(n.Queue), Group: same(n.Group), UniqueKey: same(n.UniqueKey), UniqueUntil: dibs.UniqueUntil(same(string(n.UniqueUntil))),
 			Priority: n.Priority, Delay: duration(n.Delay), RunAt: instant(n.RunAt), MaxAttempts: n.MaxAttempts,
+			Ref: same(n.Ref), After: after, By: n.By,
 		}
 	}
 	return c
@@ -145,6 +171,9 @@ func (l *line) end(c *Call, same func(string) string) {
 	c.End, c.Fate, c.Error = instant(l.End), l.Fate, l.Error
 	c.Changed, c.Asked, c.Refused = l.Changed, l.Asked, l.Refused
 	c.Settings, c.Limit, c.Rate = l.Settings, l.Limit, l.Rate
+	if c.Verb == Steps {
+		c.Steps = l.Steps
+	}
 	if len(l.Left) > 0 {
 		c.Leases = slices.DeleteFunc(c.Leases, func(held dibs.Lease) bool { return slices.Contains(l.Left, held.ID) })
 		c.Outcomes = slices.DeleteFunc(c.Outcomes, func(o dibs.Outcome) bool { return slices.Contains(l.Left, o.ID) })

@@ -76,6 +76,9 @@ type lease struct {
 // observed is the pseudo-verb for the job's state at the end.
 const observed Verb = "observed"
 
+// endedByOthers is the pseudo-verb for the end of a job that can never start, because of those that it comes after.
+const endedByOthers Verb = "ended by others"
+
 // afterExpiry returns s and, if the lease may end before the call does, the state after that.
 func (call *step) afterExpiry(s JobState) []JobState {
 	l, ok := call.leases[s.token]
@@ -124,6 +127,8 @@ func (call *step) apply(s JobState) (after JobState, ok bool) {
 			return after, true
 		}
 		return JobState{state: dibs.Cancelled, attempt: s.attempt}, s.state == dibs.Waiting && !call.asked
+	case endedByOthers:
+		return JobState{state: dibs.Cancelled, attempt: s.attempt}, s.state == dibs.Waiting
 	case Requeue:
 		return JobState{state: dibs.Waiting, attempt: s.attempt}, s.state.Final()
 	default: // observed

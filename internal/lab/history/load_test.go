@@ -60,8 +60,10 @@ func (c *client) step() {
 		jobs, err := c.db.Resume(ctx, dibs.ClaimRequest{Queue: "q", Worker: c.name, Lease: 2 * c.lease})
 		c.expectError(err)
 		c.held = append(c.held, jobs...)
-	case n < 68:
+	case n < 66:
 		c.extend()
+	case n < 68:
+		c.doSteps()
 	case n < 85:
 		c.expectError(c.db.Finish(ctx, c.outcomes(1+c.rand.IntN(6))))
 	case n < 92:
@@ -109,9 +111,27 @@ func (c *client) batch() []dibs.NewJob {
 		if c.rand.IntN(5) == 0 {
 			j.Delay = time.Duration(c.rand.IntN(50)) * time.Millisecond
 		}
+		if i > 0 && c.rand.IntN(2) == 0 {
+			need := []dibs.Need{dibs.NeedCompleted, dibs.NeedEnded, dibs.NeedFailed}[c.rand.IntN(3)]
+			j.After = []dibs.Dep{{Ref: fmt.Sprint(c.rand.IntN(i)), On: need}}
+		}
+		j.Ref = fmt.Sprint(i)
 		jobs[i] = j
 	}
 	return jobs
+}
+
+// doSteps writes the next two steps of a job, under a lease that may be lost.
+func (c *client) doSteps() {
+	store := c.db.(dibs.StepStore)
+	for _, j := range c.someHeld(1) {
+		c.held = append(c.held, j)
+		for range 2 {
+			done, err := store.Steps(c.t.Context(), j.Lease())
+			c.expectError(err)
+			c.expectError(store.PutStep(c.t.Context(), j.Lease(), fmt.Sprint(len(done)), []byte(`"`+j.Token.String()+`"`)))
+		}
+	}
 }
 
 // someHeld takes up to n of the client's held jobs. One in ten also stays held, so that it is
@@ -155,6 +175,9 @@ func (c *client) outcomes(n int) []dibs.Outcome {
 			o = l.Complete([]byte(`"of a wrong token"`))
 		default:
 			o = l.Complete([]byte(`"` + l.Token.String() + `"`))
+			if c.rand.IntN(6) == 0 {
+				o.Add = c.batch()
+			}
 		}
 		outcomes = append(outcomes, o)
 	}

@@ -47,6 +47,11 @@ func (l *life) operations() []Operation {
 		}
 		add(op, s.seenLo, s.seenHi)
 	}
+	if n := l.newJob(); len(n.After) > 0 { // it may be cancelled because of others, again after each requeue
+		for range 1 + len(l.changes) {
+			add(step{verb: endedByOthers, hi: never, mayBeAbsent: true}, born.seenLo, never)
+		}
+	}
 	if l.final != nil {
 		state := l.final.State
 		if state == dibs.Blocked { // other jobs block it, and operations are about this job alone

@@ -17,7 +17,7 @@ const endsOnce = "Each row ends exactly once: by one accepted outcome, or by ano
 func Owned(e Evidence) []Verdict {
 	e.renumber()
 	j := newJudge(&e)
-	j.verdicts[7].Promise = endsOnce
+	j.verdicts[8].Promise = endsOnce
 	var l life
 	for n := range j.ids {
 		j.rebuild(n, &l)
@@ -27,7 +27,7 @@ func Owned(e Evidence) []Verdict {
 		j.collect(&l)
 	}
 	j.limits()
-	return []Verdict{j.verdicts[7], j.verdicts[1], j.verdicts[2], j.verdicts[5]}
+	return []Verdict{j.verdicts[8], j.verdicts[2], j.verdicts[3], j.verdicts[6]}
 }
 
 // rowEnds judges how a row ended, by the ends that triggers counted.

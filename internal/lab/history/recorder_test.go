@@ -107,7 +107,7 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 		Key: "b", Sum: history.Sum([]byte(`{"key":"b"}`)), ID: done[1].ID, Queue: "default", Group: "g", UniqueKey: "u", UniqueUntil: dibs.UntilFinished,
 		Priority: 5, MaxAttempts: 3,
 	}
-	if got := calls[0].New[1]; got != wantNew {
+	if got := calls[0].New[1]; !reflect.DeepEqual(got, wantNew) {
 		t.Errorf("the second new job is %+v, want %+v", got, wantNew)
 	}
 	if got := calls[0].New[2]; !got.Existing || got.ID != done[1].ID {
@@ -123,6 +123,49 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 	}
 	if got := calls[5].Refused; !reflect.DeepEqual(got, []int64{lost.ID}) {
 		t.Errorf("the refused jobs are %v, want %d", got, lost.ID)
+	}
+}
+
+func TestFlowsAndStepsAreRecorded(t *testing.T) {
+	t.Parallel()
+	plain, r, dir := open(t, "client")
+	db := history.Wrap(plain, r)
+	ctx := t.Context()
+	first, next := newJob("a"), newJob("b")
+	first.Ref, next.After = "first", []dibs.Dep{{Ref: "first", On: dibs.NeedEnded}}
+	value[[]dibs.Enqueued](t)(db.Enqueue(ctx, []dibs.NewJob{first, next}))
+	jobs := value[[]*dibs.RawJob](t)(db.Claim(ctx, dibs.ClaimRequest{Worker: "w", N: 10, Lease: time.Minute}))
+	lease := jobs[0].Lease()
+	must(t, db.(dibs.StepStore).PutStep(ctx, lease, "charge", []byte("1")))
+	must(t, db.InTx(ctx, func(tx dibs.Tx) error { return tx.(dibs.StepStore).PutStep(ctx, lease, "ship", []byte("2")) }))
+	value[[]dibs.StepDone](t)(db.(dibs.StepStore).Steps(ctx, lease))
+	done := lease.Complete(nil)
+	done.Add = []dibs.NewJob{newJob("c")}
+	must(t, db.Finish(ctx, []dibs.Outcome{done}))
+	if err := db.(dibs.StepStore).PutStep(ctx, lease, "late", []byte("3")); !errors.Is(err, dibs.ErrLeaseLost) {
+		t.Fatal(err)
+	}
+	must(t, r.Close())
+
+	calls := value[[]*history.Call](t)(history.Read(dir))
+	want := []string{"enqueue done", "claim done", "put_step done", "put_step done", "commit done", "steps done", "finish done", "put_step done"}
+	if got := verbs(calls); !reflect.DeepEqual(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	charge, ship := history.Step{Name: "charge", Sum: history.Sum([]byte("1"))}, history.Step{Name: "ship", Sum: history.Sum([]byte("2"))}
+	for i, c := range []struct{ got, want any }{
+		{calls[0].New[1].After, next.After},
+		{calls[0].New[0].Ref, "first"},
+		{calls[2].Steps, []history.Step{charge}},
+		{calls[2].Leases, []dibs.Lease{lease}},
+		{calls[3].Tx, calls[4].Tx},
+		{calls[5].Steps, []history.Step{charge, ship}},
+		{[]any{calls[6].New[0].Key, calls[6].New[0].By}, []any{"c", lease.ID}},
+		{calls[7].Refused, []int64{lease.ID}},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%d: got %+v, want %+v", i, c.got, c.want)
+		}
 	}
 }
 

@@ -101,6 +101,9 @@ func (s *Screen) figures(b *strings.Builder, r *torture.Result) {
 	row(t.Operations, fmt.Sprintf("operations on jobs in %s (%s/s): enqueued %s, claimed %s, finished %s, others %s",
 		tenths(r.Took), words.Count(int64(float64(t.Operations)/r.Took.Seconds())),
 		count(t.Enqueued), count(t.Claimed), count(t.Finished), count(t.Others)))
+	if t.Followers > 0 {
+		row(t.Followers, fmt.Sprintf("jobs came after others, %s were added by others, %s steps were written", count(t.Added), count(t.Steps)))
+	}
 	row(t.Calls, fmt.Sprintf("calls, of which %s had no answer", count(t.Unanswered)))
 	row(t.Refused, "outcomes and extensions refused, their leases being lost")
 	for _, f := range torture.FaultTexts {

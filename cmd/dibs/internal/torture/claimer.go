@@ -92,6 +92,9 @@ func (a *claimer) workOn(ctx context.Context, round int, jobs []*dibs.RawJob) er
 	case n < 20:
 		wait(ctx, time.Duration(a.rng.Int64N(int64(lease))))
 	}
+	if err := a.putSteps(ctx, jobs[0]); err != nil {
+		return err
+	}
 	inTx := 0
 	if a.rng.IntN(4) == 0 && a.Adopted == "" {
 		inTx = min(len(jobs), 1+a.rng.IntN(8))
@@ -111,8 +114,14 @@ func (a *claimer) workOn(ctx context.Context, round int, jobs []*dibs.RawJob) er
 		return err
 	}
 	if a.rng.IntN(20) == 0 {
-		if err := a.finish(ctx, a.staleOutcomes[a.rng.IntN(len(a.staleOutcomes))]); err != nil {
+		stale := a.staleOutcomes[a.rng.IntN(len(a.staleOutcomes))]
+		if err := a.finish(ctx, stale); err != nil {
 			return err
+		}
+		if len(stale) > 0 {
+			if err := a.putStale(ctx, dibs.Lease{ID: stale[0].ID, Token: stale[0].Token}); err != nil {
+				return err
+			}
 		}
 	}
 	a.staleOutcomes[round%len(a.staleOutcomes)] = outcomes
@@ -164,7 +173,9 @@ func (a *claimer) outcome(l dibs.Lease) dibs.Outcome {
 	case n < 16:
 		return l.Cancel("cancelled on purpose")
 	}
-	return l.Complete(fmt.Appendf(nil, "%d", l.ID))
+	o := l.Complete(fmt.Appendf(nil, "%d", l.ID))
+	o.Add = a.added(a.rng)
+	return o
 }
 
 // claimTx claims jobs in a transaction. There it completes some with their effects, and

@@ -44,6 +44,7 @@ type client struct {
 	sql   *sql.DB
 
 	overHTTP admin.Database // records its calls, and makes some through the server of another process
+	recent   recent
 
 	mu sync.Mutex
 	n  int // how many keys and random sources the process has made

@@ -21,11 +21,12 @@ const (
 	limited = "limited" // a limit for the whole queue
 	paced   = "paced"   // a rate for the whole queue, and for some groups
 	unique  = "unique"  // every job holds a unique key
+	fair    = "fair"    // groups take turns
 	steady  = "steady"  // served only by the operator, whom no fault hits
 )
 
 // queues are the queues that the worker processes serve.
-var queues = []string{plain, grouped, strict, limited, paced, unique}
+var queues = []string{plain, grouped, strict, limited, paced, unique, fair}
 
 // txQueues are the queues from which transactions claim.
 var txQueues = []string{plain, grouped, unique}
@@ -79,6 +80,8 @@ func (r *run) prepare(ctx context.Context) error {
 			}
 		case strict:
 			s.change.Strict = ptr(true)
+		case fair:
+			s.change.Order, s.change.GroupLimit = ptr(dibs.Fair), ptr(2)
 		case limited:
 			s.change.Concurrency = ptr(30)
 		case paced:
@@ -120,7 +123,7 @@ func newJob(rng *rand.Rand, queue, key string) dibs.NewJob {
 		if rng.IntN(2) == 0 {
 			j.Group = groupName(rng.IntN(groups))
 		}
-	case grouped, strict:
+	case grouped, strict, fair:
 		j.Group = groupName(rng.IntN(groups))
 	case unique:
 		j.UniqueKey = fmt.Sprintf("key-%d", rng.IntN(uniqueKeys))

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -36,7 +37,11 @@ func (c *client) produce(ctx context.Context) error {
 			wait(ctx, 5*time.Millisecond)
 			continue
 		}
-		jobs := c.batch(rng, queue, 1+rng.IntN(min(maxBatch, room[queue])))
+		n := 1 + rng.IntN(min(maxBatch, room[queue]))
+		jobs := c.batch(rng, queue, n)
+		if rng.IntN(flowOdds) == 0 {
+			jobs = c.flows(rng, queue, n)
+		}
 		room[queue] -= len(jobs)
 		if _, err := makeCall(ctx, rng, func(ctx context.Context) error { return c.enqueue(ctx, rng, jobs) }); err != nil {
 			return err
@@ -51,6 +56,14 @@ func (c *client) batch(rng *rand.Rand, queue string, n int) []dibs.NewJob {
 		jobs[i] = newJob(rng, queue, c.key())
 	}
 	return jobs
+}
+
+// inTwo divides jobs, unless some of them come after others.
+func inTwo(jobs []dibs.NewJob) [][]dibs.NewJob {
+	if slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return len(j.After) > 0 }) {
+		return [][]dibs.NewJob{jobs}
+	}
+	return [][]dibs.NewJob{jobs[:len(jobs)/2], jobs[len(jobs)/2:]}
 }
 
 var errRollback = errors.New("rolled back on purpose")
@@ -71,7 +84,7 @@ func (c *client) enqueue(ctx context.Context, rng *rand.Rand, jobs []dibs.NewJob
 		return err
 	case 1: // the caller's transaction, in two calls
 		_, err := c.inTx(ctx, rng, func(_ *sql.Tx, tx dibs.Tx) error {
-			for _, part := range [][]dibs.NewJob{jobs[:len(jobs)/2], jobs[len(jobs)/2:]} {
+			for _, part := range inTwo(jobs) {
 				if len(part) == 0 {
 					continue
 				}
@@ -87,7 +100,8 @@ func (c *client) enqueue(ctx context.Context, rng *rand.Rand, jobs []dibs.NewJob
 		_, err := c.overHTTP.Enqueue(ctx, jobs)
 		return err
 	default:
-		_, err := c.store.Enqueue(ctx, jobs)
+		done, err := c.store.Enqueue(ctx, jobs)
+		c.recent.add(done)
 		return err
 	}
 }

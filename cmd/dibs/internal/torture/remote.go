@@ -69,6 +69,7 @@ type answer struct {
 	Jobs     json.RawMessage `json:"jobs"`
 	Leases   []answerOfJob   `json:"leases"`
 	Outcomes []answerOfJob   `json:"outcomes"`
+	Steps    []dibs.StepDone `json:"steps"`
 	Field    string          `json:"field"`
 	Reason   string          `json:"reason"`
 	Detail   string          `json:"detail"`
@@ -115,6 +116,8 @@ func (s *remote) post(ctx context.Context, path string, body any) (a answer, err
 		return a, unanswered(ctx, errors.Join(err, errors.New(a.Detail)))
 	case got.StatusCode == http.StatusUnprocessableEntity:
 		return a, &dibs.InvalidError{Field: a.Field, Reason: a.Reason}
+	case got.StatusCode == http.StatusConflict && a.Leases == nil && a.Outcomes == nil:
+		return a, dibs.ErrLeaseLost
 	case got.StatusCode >= 300 && a.Leases == nil && a.Outcomes == nil:
 		return a, fmt.Errorf("%s: %s: %s", path, got.Status, a.Detail)
 	}
@@ -130,19 +133,9 @@ func unanswered(ctx context.Context, err error) error {
 
 // Enqueue implements admin.Database.
 func (s *remote) Enqueue(ctx context.Context, jobs []dibs.NewJob) (out []dibs.Enqueued, err error) {
-	list := make([]wire.NewJob, len(jobs))
-	for i, j := range jobs {
-		text, err := json.Marshal(j.Payload)
-		if err != nil {
-			return nil, err
-		}
-		list[i] = wire.NewJob{Queue: j.Queue, Kind: j.Kind, Payload: text, Priority: j.Priority, Group: j.Group, UniqueKey: j.UniqueKey, UniqueUntil: j.UniqueUntil}
-		if j.Delay > 0 {
-			list[i].Delay = (*wire.Seconds)(&j.Delay)
-		}
-		if j.MaxAttempts > 0 {
-			list[i].MaxAttempts = &j.MaxAttempts
-		}
+	list, err := wired(jobs)
+	if err != nil {
+		return nil, err
 	}
 	a, err := s.post(ctx, "jobs/batch", map[string]any{"jobs": list})
 	if err != nil {
@@ -150,6 +143,42 @@ func (s *remote) Enqueue(ctx context.Context, jobs []dibs.NewJob) (out []dibs.En
 	}
 	err = json.Unmarshal(a.Jobs, &out)
 	return out, err
+}
+
+// wired are the jobs as JSON gives them.
+func wired(jobs []dibs.NewJob) ([]wire.NewJob, error) {
+	list := make([]wire.NewJob, len(jobs))
+	for i, j := range jobs {
+		text, err := json.Marshal(j.Payload)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = wire.NewJob{
+			Queue: j.Queue, Kind: j.Kind, Payload: text, Priority: j.Priority, Group: j.Group, UniqueKey: j.UniqueKey, UniqueUntil: j.UniqueUntil, Ref: j.Ref,
+		}
+		if j.Delay > 0 {
+			list[i].Delay = (*wire.Seconds)(&j.Delay)
+		}
+		if j.MaxAttempts > 0 {
+			list[i].MaxAttempts = &j.MaxAttempts
+		}
+		for _, d := range j.After {
+			list[i].After = append(list[i].After, wire.Dep{Ref: d.Ref, ID: d.ID, On: d.On})
+		}
+	}
+	return list, nil
+}
+
+// Steps implements dibs.StepStore.
+func (s *remote) Steps(ctx context.Context, l dibs.Lease) ([]dibs.StepDone, error) {
+	a, err := s.post(ctx, "steps/list", l)
+	return a.Steps, err
+}
+
+// PutStep implements dibs.StepStore.
+func (s *remote) PutStep(ctx context.Context, l dibs.Lease, name string, value json.RawMessage) error {
+	_, err := s.post(ctx, "steps", map[string]any{"id": l.ID, "token": l.Token, "step": name, "value": value})
+	return err
 }
 
 // oneClaim is the most jobs for which the server makes one claim: with one token, as records have it.
@@ -195,10 +224,15 @@ func (s *remote) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	type outcome struct {
 		dibs.Outcome
 		Delay *wire.Seconds `json:"delay,omitempty"`
+		Add   []wire.NewJob `json:"add,omitempty"`
 	}
 	list := make([]outcome, len(outcomes))
 	for i, o := range outcomes {
-		list[i] = outcome{o, (*wire.Seconds)(o.Delay)}
+		add, err := wired(o.Add)
+		if err != nil {
+			return err
+		}
+		list[i] = outcome{o, (*wire.Seconds)(o.Delay), add}
 	}
 	a, err := s.post(ctx, "finish", map[string]any{"outcomes": list})
 	if err != nil {

@@ -37,7 +37,11 @@ type Totals struct {
 	Claimed    int `json:"claimed"`
 	Finished   int `json:"finished"`
 	Refused    int `json:"refused"` // extensions and outcomes for which the lease was lost
-	Others     int `json:"others"`  // extensions, cancels, requeues and edits
+	Others     int `json:"others"`  // extensions, steps, cancels, requeues and edits
+
+	Followers int `json:"followers"` // of those enqueued, the ones that come after others
+	Added     int `json:"added"`     // of those enqueued, the ones that outcomes add
+	Steps     int `json:"steps"`     // steps written, or tried
 
 	// Recoveries are the times from the end of an abandoned lease to the next claim of the
 	// job. Unhindered are the recoveries that nothing held up.
@@ -135,8 +139,7 @@ func count(calls []*history.Call) Totals {
 			t.Unanswered++
 		}
 		switch c.Verb {
-		case history.Enqueue:
-			t.Enqueued += len(c.New)
+		case history.Enqueue: // counted below
 		case history.Claim, history.Resume:
 			t.Claimed += len(c.Jobs)
 		case history.Finish:
@@ -144,6 +147,18 @@ func count(calls []*history.Call) Totals {
 		case history.Ended: // another program's call
 		default:
 			t.Others += len(c.Leases) + len(c.IDs)
+		}
+		t.Enqueued += len(c.New)
+		for i := range c.New {
+			if len(c.New[i].After) > 0 {
+				t.Followers++
+			}
+			if c.New[i].By != 0 {
+				t.Added++
+			}
+		}
+		if c.Verb == history.PutStep {
+			t.Steps++
 		}
 		t.Refused += len(c.Refused)
 	}

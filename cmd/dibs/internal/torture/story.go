@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -28,6 +29,7 @@ const (
 	Enqueued   Sort = "enqueued"
 	Claimed    Sort = "claimed"    // the lease runs from At to End, unless it is extended
 	Extended   Sort = "extended"   // the new lease runs from At to End, unless it is extended
+	Stepped    Sort = "stepped"    // a step was written, or the steps were asked for
 	Accepted   Sort = "accepted"   // an outcome was written
 	Refused    Sort = "refused"    // an outcome or an extension was refused
 	Unanswered Sort = "unanswered" // a call had no answer, or its transaction may not be committed
@@ -200,7 +202,7 @@ func (s *Story) add(c *history.Call, fate history.Fate) {
 	for _, n := range c.New {
 		if n.ID == s.Job && !n.Existing {
 			s.Queue = n.Queue
-			event(sort(Enqueued), c.Begin, c.End, "enqueues the job into the queue "+n.Queue)
+			event(sort(Enqueued), c.Begin, c.End, "enqueues the job into the queue "+n.Queue+afterText(c, &n))
 		}
 	}
 	for _, j := range c.Jobs {
@@ -212,8 +214,11 @@ func (s *Story) add(c *history.Call, fate history.Fate) {
 			event(sort(Claimed), j.ClaimedAt.Add(-s.ahead), j.LeaseUntil.Add(-s.ahead), fmt.Sprintf("%s it: attempt %d, with a lease of %v", verb, j.Attempt, j.LeaseUntil.Sub(j.ClaimedAt).Round(time.Millisecond)))
 		}
 	}
-	if i := slices.IndexFunc(c.Leases, func(l dibs.Lease) bool { return l.ID == s.Job }); i >= 0 {
+	if i := slices.IndexFunc(c.Leases, func(l dibs.Lease) bool { return l.ID == s.Job }); i >= 0 && c.Verb == history.Extend {
 		event(sort(Extended), c.Begin, c.Begin.Add(c.Lease), fmt.Sprintf("extends the lease of %s by %v", s.attemptText(c.Leases[i].Token), c.Lease))
+	}
+	if (c.Verb == history.PutStep || c.Verb == history.Steps) && c.Leases[0].ID == s.Job {
+		event(sort(Stepped), c.Begin, c.End, stepsText(c, s.attemptText(c.Leases[0].Token)))
 	}
 	for _, o := range c.Outcomes {
 		if o.ID == s.Job {
@@ -223,6 +228,39 @@ func (s *Story) add(c *history.Call, fate history.Fate) {
 	if slices.Contains(c.Changed, s.Job) {
 		event(sort(Asked), c.Begin, c.End, "asks for: "+string(c.Verb))
 	}
+}
+
+// afterText says which jobs of the call, and which others, a new job comes after.
+func afterText(c *history.Call, n *history.New) string {
+	var all []string
+	for _, d := range n.After {
+		if d.ID != 0 {
+			all = append(all, fmt.Sprint(d.ID))
+			continue
+		}
+		for _, other := range c.New {
+			if other.Key == n.Key {
+				break // it comes after earlier ones alone
+			}
+			if other.Ref == d.Ref {
+				all = append(all, fmt.Sprint(other.ID))
+			}
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return ""
+	case len(all) > 5:
+		return fmt.Sprintf(", after %s and %d more", strings.Join(all[:5], ", "), len(all)-5)
+	}
+	return ", after " + strings.Join(all, ", ")
+}
+
+func stepsText(c *history.Call, attempt string) string {
+	if c.Verb == history.PutStep {
+		return fmt.Sprintf("writes the step %q of %s", c.Steps[0].Name, attempt)
+	}
+	return fmt.Sprintf("asks for the steps of %s: %d", attempt, len(c.Steps))
 }
 
 // answerText describes the answer to a call; it is "" for a plain success.

@@ -89,6 +89,11 @@ var errOnPurpose = errors.New("failed on purpose")
 
 // handle runs a job for a random time and ends it at random.
 func (c *client) handle(ctx context.Context, rng *rand.Rand, job *dibs.RawJob) error {
+	if c.hasSteps(job) {
+		if err := doStep(ctx, job, "first"); err != nil {
+			return err
+		}
+	}
 	switch n := rng.IntN(200); {
 	case n == 0:
 		wait(ctx, lease+lease/4) // longer than the lease, which the worker extends
@@ -98,6 +103,12 @@ func (c *client) handle(ctx context.Context, rng *rand.Rand, job *dibs.RawJob) e
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	if c.hasSteps(job) {
+		if err := doStep(ctx, job, "second"); err != nil {
+			return err
+		}
+	}
+	job.Add(c.added(rng)...)
 	delay := time.Duration(rng.IntN(300)) * time.Millisecond
 	switch n := rng.IntN(100); {
 	case n < 4:
@@ -129,10 +140,14 @@ func (c *client) finishTx(ctx context.Context, rng *rand.Rand, jobs []*dibs.RawJ
 	outcomes := make([]dibs.Outcome, len(jobs))
 	for i, j := range jobs {
 		outcomes[i] = j.Lease().Complete(nil)
+		outcomes[i].Add = c.added(rng)
 	}
 	return c.inTx(ctx, rng, func(t *sql.Tx, tx dibs.Tx) error {
 		for _, j := range jobs {
 			if err := c.effect(ctx, t, j.ID); err != nil {
+				return err
+			}
+			if err := c.stepIn(ctx, tx, j); err != nil {
 				return err
 			}
 		}
