@@ -49,5 +49,21 @@ func TestInterleavingsFindDamage(t *testing.T) {
 			"claims under a limit without a turn", "a limit of 1 that is raised",
 			"turn_claim", "for update skip locked", "", "jobs run, the limit is",
 		},
+		{
+			"settlements without a turn", "the last two parents end at once",
+			"turn_sweep", "pg_try_advisory_xact_lock($1)", "($1::bigint is not null)", "settle for settle",
+		},
+		{
+			"a finish that lists no job that others come after", "the last two parents end at once",
+			"complete", "where g.followed or", "where false or", "which has ended",
+		},
+		{
+			"a settlement that does not look at late followers", "a follower that comes while its parent is completed",
+			"edges", "cardinality($4::bigint[]) > 0", "cardinality($4::bigint[]) < 0", "waits for job",
+		},
+		{
+			"a requeue beside a settlement", "a parent that is requeued while its end is settled",
+			"turn_settle", "pg_advisory_xact_lock($1)", "$1::bigint", "because of",
+		},
 	})
 }

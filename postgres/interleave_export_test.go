@@ -34,6 +34,7 @@ func (s *Store) JustOpened(queue string, other *Store) {
 	s.queues.init()
 	s.rightsChecked.Store(true) // only a store's first claim reads the role's rights
 	s.SweepNever()
+	s.SettleNever()
 	l := s.queues.lanesOf(queue)
 	l.add(maxLanes, dibs.DefaultPriority)
 	l.learned = s.sweeper.sweptAt
@@ -49,6 +50,20 @@ func (s *Store) SweepNever() {
 	s.sweeper.mu.Lock()
 	defer s.sweeper.mu.Unlock()
 	s.sweeper.sweptAt, s.sweeper.expireCheckedAt, s.sweeper.prunedAt = never, never, never
+}
+
+// SettleNever makes the store settle only when it is asked to, and have seen no job that comes after another.
+func (s *Store) SettleNever() {
+	w := &s.sweeper.settler
+	w.seen.Store(false)
+	w.running = make(chan struct{}) // so no goroutine starts
+	close(w.running)                // and Close waits for none
+}
+
+// SettleOnce makes one round of what the store's goroutine does after jobs have ended that others come after.
+func (s *Store) SettleOnce(ctx context.Context) error {
+	_, err := s.settleOnce(ctx, s.upkeep)
+	return err
 }
 
 // MarkAlways makes claims use marks, and move them before as many claims as possible.
@@ -150,7 +165,7 @@ func (c retryingApart) once(ctx context.Context, steps []step) error {
 	defer t.Rollback(context.WithoutCancel(ctx)) // does nothing after the commit
 	conn := onPgx(t, t.Conn().Config())
 	for _, st := range steps {
-		if strings.HasPrefix(st.sql, "select set_config('lock_timeout'") {
+		if strings.HasPrefix(Plain(st.sql), "select set_config('lock_timeout'") {
 			continue
 		}
 		if err := conn.run(ctx, c.clock, c.watched(st)); err != nil {
@@ -162,7 +177,7 @@ func (c retryingApart) once(ctx context.Context, steps []step) error {
 
 // watched calls turn with the result of a statement that takes a turn.
 func (c retryingApart) watched(st step) step {
-	takesTurn := strings.Contains(st.sql, "set_config('dibs_turn.admit'") || strings.Contains(st.sql, "set_config('dibs_turn.expire'")
+	takesTurn := slices.ContainsFunc([]string{"admit", "expire", "sweep"}, func(turn string) bool { return strings.Contains(st.sql, "set_config('dibs_turn."+turn+"'") })
 	if !takesTurn {
 		return st
 	}

@@ -41,7 +41,9 @@ func interleavings() interleave.Options {
 var waits = []string{
 	"finish for cancel", "finish for finish", "finish for resume",
 	"finish for sweep", "transaction for sweep", "transaction undone for sweep", // when the lease has ended: it may just be being extended
-	"finish for claim", // the claim counts running jobs under a new limit
+	"finish for claim",   // the claim counts running jobs under a new limit
+	"finish for settle",  // it has just learnt of a follower, and marks the job
+	"requeue for settle", // a requeue takes turns with settlements
 	"set group for claim", "set queue for claim",
 	"enqueue for claim", "enqueue for enqueue", "enqueue for finish", "enqueue for requeue", "requeue for enqueue",
 	"enqueue for transaction undone", "transaction undone for claim", "transaction undone for enqueue",
@@ -145,6 +147,11 @@ var readers = map[string]bool{
 	"queues": true, "pending": true, "clock_due": true, "present": true, "held": true, "holders": true, "lanes": true, "due_queues": true, "new_queues": true,
 }
 
+// afterTurn are statements that do nothing without the turn that their transaction has asked for.
+var afterTurn = map[string]bool{
+	"due": true, "admit": true, "expire": true, "settle_take": true, "settle_close": true, "settle_end": true, "settle_release": true,
+}
+
 // TraceBatchStart stops before a statement.
 func (a *actor) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	if len(data.Batch.QueuedQueries) == 0 {
@@ -152,7 +159,7 @@ func (a *actor) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 	}
 	parts := data.Batch.QueuedQueries
 	name := a.statementNames[parts[len(parts)-1].SQL]
-	if a.idle && (name == "due" || name == "admit" || name == "expire") {
+	if a.idle && afterTurn[name] {
 		return a.send(ctx, conn, parts[0])
 	}
 	a.idle = false
@@ -265,6 +272,12 @@ func (s *stage) Store(i int) admin.Database {
 // PerCall implements interleave.Bench.
 func (*stage) PerCall() bool { return false }
 
+// Settles implements interleave.Bench.
+func (*stage) Settles() bool { return true }
+
+// Settle implements interleave.Bench.
+func (s *stage) Settle(ctx context.Context, i int) error { return s.actors[i].SettleOnce(ctx) }
+
 // Pass implements interleave.Bench.
 func (s *stage) Pass(_ context.Context, d time.Duration) error {
 	s.now = s.now.Add(d)
@@ -290,7 +303,7 @@ func (s *stage) Blocked(ctx context.Context, i int) (by []int, err error) {
 
 // Look implements interleave.Bench.
 func (s *stage) Look(ctx context.Context) (interleave.State, error) {
-	state := interleave.State{Now: s.now, Jobs: map[int64]interleave.Job{}, Final: map[int64]dibs.State{}, Groups: map[string]int{}}
+	state := interleave.NewState(s.now)
 	rows, err := s.observer.Query(ctx, s.look)
 	if err != nil {
 		return state, err
@@ -302,14 +315,18 @@ func (s *stage) Look(ctx context.Context) (interleave.State, error) {
 	var token *[16]byte
 	_, err = pgx.ForEachRow(rows, []any{&kind, &id, &text, &key, &a, &b, &flag, &other, &at, &until, &token}, func() error {
 		switch kind {
-		case "job":
-			j := interleave.Job{ID: id, RunAt: at.UTC(), Attempt: int(a), Priority: int(b), Group: text, Key: key, Cancel: flag, HoldsKey: other}
+		case "job", "follower":
+			j := interleave.Job{
+				ID: id, RunAt: at.UTC(), Attempt: int(a), Priority: int(b), Group: text, Key: key, Cancel: flag, HoldsKey: other, Waits: kind == "follower",
+			}
 			if token != nil {
 				j.Token, j.LeaseUntil = *token, until.UTC()
 			}
 			state.Jobs[id] = j
 		case "finished":
-			state.Final[id] = dibs.State(text)
+			state.Final[id], state.Causes[id] = dibs.State(text), a
+		case "edge":
+			state.Edges[id] = append(state.Edges[id], interleave.Edge{Parent: a, Need: dibs.Need(text)})
 		case "group":
 			state.Groups[text] = int(a)
 		case "queue":
@@ -322,11 +339,14 @@ func (s *stage) Look(ctx context.Context) (interleave.State, error) {
 }
 
 const lookSQL = `
-	select 'job', id, coalesce(group_key, ''), coalesce(unique_key, ''), attempt::bigint, priority::bigint, cancel_requested, unique_held, run_at, lease_until, token
+	select case when gate = 5 then 'follower' else 'job' end, id, coalesce(group_key, ''), coalesce(unique_key, ''), attempt::bigint, priority::bigint, cancel_requested, unique_held, run_at, lease_until, token
 	from dibs.job
 	union all
-	select 'finished', id, state, '', 0, 0, false, false, null, null, null
+	select 'finished', id, state, '', coalesce(cause, 0), 0, false, false, null, null, null
 	from dibs.finished
+	union all
+	select 'edge', child, need, '', parent, 0, false, false, null, null, null
+	from dibs.edge
 	union all
 	select 'group', 0, group_key, '', places, 0, false, false, null, null, null
 	from dibs.group_limit
@@ -337,4 +357,5 @@ const lookSQL = `
 const resetSQL = `
 	delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.job; delete from dibs.payload;
 	delete from dibs.finished; delete from dibs.claim; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally; delete from dibs.history;
+	delete from dibs.edge; delete from dibs.ended_list;
 	insert into dibs.queue (name) values ('q'); insert into dibs.turn (queue) values ('q')`

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -35,6 +36,9 @@ func modelDatabases(t testing.TB) model.Maker {
 		if err == nil {
 			s, err = Open(t.Context(), url, Options{MaxConns: 2})
 		}
+		if err == nil {
+			s.SettleNever()
+		}
 		return exact{s}, err
 	}
 	if _, err := another(); err != nil {
@@ -43,7 +47,8 @@ func modelDatabases(t testing.TB) model.Maker {
 	t.Cleanup(func() { _ = s.Close() })
 	return func(t model.TB) model.Database {
 		if _, err := s.pool.Exec(t.Context(), "delete from dibs.job; delete from dibs.payload; delete from dibs.finished; delete from dibs.claim; "+
-			"delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally; delete from dibs.history; delete from dibs.unique_window"); err != nil {
+			"delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally; delete from dibs.history; delete from dibs.unique_window; "+
+			"delete from dibs.edge; delete from dibs.ended_list"); err != nil {
 			t.Fatalf("%v", err)
 		}
 		s.queues.init()
@@ -54,13 +59,42 @@ func modelDatabases(t testing.TB) model.Maker {
 	}
 }
 
-// exact is a store that does not depend on how long a test takes: each sweep prunes, and
-// claims, however slow, look at the whole queue.
+// exact is a store that does not depend on how long a test takes: each sweep prunes, claims, however slow, look at the
+// whole queue, and jobs that come after others are looked at before a call returns.
 type exact struct{ *Store }
 
 func (e exact) Sweep(ctx context.Context) (dibs.Swept, error) {
 	e.sweeper.prunedAt = time.Time{}
 	return e.Store.Sweep(ctx)
+}
+
+// settled settles what a call has left to the store's goroutine.
+func (e exact) settled(ctx context.Context, err error) error {
+	_, unsettled := e.settleRounds(ctx, e.upkeep)
+	return cmp.Or(err, unsettled)
+}
+
+func (e exact) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	done, err := e.Store.Enqueue(ctx, jobs)
+	return done, e.settled(ctx, err)
+}
+
+func (e exact) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	return e.settled(ctx, e.Store.Finish(ctx, outcomes))
+}
+
+func (e exact) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
+	ended, asked, err = e.Store.Cancel(ctx, ids)
+	return ended, asked, e.settled(ctx, err)
+}
+
+func (e exact) Requeue(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	done, err := e.Store.Requeue(ctx, ids, until)
+	return done, e.settled(ctx, err)
+}
+
+func (e exact) InTx(ctx context.Context, f func(dibs.Tx) error) error {
+	return e.settled(ctx, e.Store.InTx(ctx, f))
 }
 
 func (e exact) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {

@@ -67,5 +67,5 @@ func TestConcurrentModel(t *testing.T) {
 func TestConcurrentInterleavings(t *testing.T) {
 	needs.Long(t)
 	t.Parallel()
-	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, concurrent, nil) })
+	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, true, nil) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/interleave"
 	"github.com/dibs-queue/dibs/internal/needs"
+	"github.com/dibs-queue/dibs/internal/rowstore"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -23,7 +24,7 @@ import (
 func TestInterleavings(t *testing.T) {
 	needs.Long(t)
 	t.Parallel()
-	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, nil, nil) })
+	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, false, nil) })
 }
 
 func interleavings() interleave.Options {
@@ -38,6 +39,7 @@ type stage struct {
 	stores     [2]process
 	db         *sql.DB
 	concurrent bool
+	settles    bool // calls settle what they have left to later transactions
 }
 
 // process is a store that sweeps only when Sweep is called.
@@ -48,10 +50,11 @@ func (p process) Sweep(ctx context.Context) (dibs.Swept, error) {
 	return swept, errors.Join(err, p.StopSweeping(ctx))
 }
 
-// newStage makes a file and its stores. If they are not nil, opened is called with each store, and damage changes its statements.
-func newStage(tb testing.TB, opened func(*sqlite.Store) error, damage func(name, text string) string) *stage {
+// newStage makes a file and its stores, in the concurrent mode or not. If it is not nil, damage changes their statements.
+func newStage(tb testing.TB, concurrent bool, damage func(name, text string) string) *stage {
 	tb.Helper()
-	s := &stage{concurrent: opened != nil}
+	s := &stage{concurrent: concurrent}
+	turns := &sqlite.Turns{Refuse: func(turn rowstore.Turn) bool { return turn == rowstore.TurnFlows && !s.settles }}
 	path := filepath.Join(tb.TempDir(), "jobs.db")
 	for i := range s.stores {
 		store, err := sqlite.Open(tb.Context(), path, sqlite.Options{Relaxed: true})
@@ -63,8 +66,8 @@ func newStage(tb testing.TB, opened func(*sqlite.Store) error, damage func(name,
 				tb.Error(err)
 			}
 		})
-		if opened != nil {
-			if err := opened(store); err != nil {
+		if concurrent {
+			if err := store.Concurrent(tb.Context(), turns); err != nil {
 				tb.Fatal(err)
 			}
 		}
@@ -83,7 +86,8 @@ func newStage(tb testing.TB, opened func(*sqlite.Store) error, damage func(name,
 
 // Reset implements interleave.Bench.
 func (s *stage) Reset(ctx context.Context) error {
-	const all = "delete from dibs_job; delete from dibs_finished; delete from dibs_claim; delete from dibs_tally; delete from dibs_history; delete from dibs_group_limit; delete from dibs_queue; "
+	s.settles = false
+	const all = "delete from dibs_job; delete from dibs_finished; delete from dibs_claim; delete from dibs_tally; delete from dibs_history; delete from dibs_group_limit; delete from dibs_queue; delete from dibs_edge; delete from dibs_ended_list; "
 	if _, err := s.db.ExecContext(ctx, all+fmt.Sprintf("update dibs_clock set now = %d", epoch.UnixMicro())); err != nil {
 		return err
 	}
@@ -102,7 +106,18 @@ var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 func (*stage) Start(context.Context, func(int, interleave.Step) bool) error { return nil }
 
 // Finish implements interleave.Bench.
-func (*stage) Finish() {}
+func (s *stage) Finish() { s.settles = true }
+
+// Settles implements interleave.Bench.
+func (s *stage) Settles() bool { return s.concurrent }
+
+// Settle implements interleave.Bench.
+func (s *stage) Settle(ctx context.Context, i int) error {
+	s.settles = true
+	defer func() { s.settles = false }()
+	_, err := s.Store(i).Sweep(ctx)
+	return err
+}
 
 // Store implements interleave.Bench. Neighbouring actors are in different processes.
 func (s *stage) Store(i int) admin.Database { return s.stores[max(i, 0)%len(s.stores)] }
@@ -121,7 +136,7 @@ func (s *stage) Pass(ctx context.Context, d time.Duration) error {
 
 // Look implements interleave.Bench.
 func (s *stage) Look(ctx context.Context) (interleave.State, error) {
-	state := interleave.State{Jobs: map[int64]interleave.Job{}, Final: map[int64]dibs.State{}, Groups: map[string]int{}}
+	state := interleave.NewState(time.Time{})
 	rows, err := s.db.QueryContext(ctx, lookSQL)
 	if err != nil {
 		return state, err
@@ -136,14 +151,18 @@ func (s *stage) Look(ctx context.Context) (interleave.State, error) {
 			return state, err
 		}
 		switch what {
-		case "job":
-			j := interleave.Job{ID: id, RunAt: time.UnixMicro(at).UTC(), Attempt: int(a), Priority: int(b), Group: text, Key: key, Cancel: flag, HoldsKey: other}
+		case "job", "follower":
+			j := interleave.Job{
+				ID: id, RunAt: time.UnixMicro(at).UTC(), Attempt: int(a), Priority: int(b), Group: text, Key: key, Cancel: flag, HoldsKey: other, Waits: what == "follower",
+			}
 			if token != nil {
 				j.Token, j.LeaseUntil = dibs.Token(token), time.UnixMicro(until).UTC()
 			}
 			state.Jobs[id] = j
 		case "finished":
-			state.Final[id] = dibs.State(text)
+			state.Final[id], state.Causes[id] = dibs.State(text), a
+		case "edge":
+			state.Edges[id] = append(state.Edges[id], interleave.Edge{Parent: a, Need: dibs.Need(text)})
 		case "group":
 			state.Groups[text] = int(a)
 		case "clock":
@@ -157,11 +176,14 @@ func (s *stage) Look(ctx context.Context) (interleave.State, error) {
 }
 
 const lookSQL = `
-	select 'job', id, coalesce(group_key, ''), coalesce(unique_key, ''), attempt, priority, cancel_requested, unique_held, run_at, coalesce(lease_until, 0), token
+	select case when gate = 5 then 'follower' else 'job' end, id, coalesce(group_key, ''), coalesce(unique_key, ''), attempt, priority, cancel_requested, unique_held, run_at, coalesce(lease_until, 0), token
 	from dibs_job
 	union all
-	select 'finished', id, state, '', 0, 0, 0, 0, 0, 0, null
+	select 'finished', id, state, '', coalesce(cause, 0), 0, 0, 0, 0, 0, null
 	from dibs_finished
+	union all
+	select 'edge', child, need, '', parent, 0, 0, 0, 0, 0, null
+	from dibs_edge
 	union all
 	select 'group', 0, group_key, '', places, 0, 0, 0, 0, 0, null
 	from dibs_group_limit
@@ -176,7 +198,7 @@ const lookSQL = `
 func TestInterleavingsFindDamage(t *testing.T) {
 	t.Parallel()
 	open := func(tb testing.TB, rewrite func(name, text string) string) interleave.Bench {
-		return newStage(tb, nil, rewrite)
+		return newStage(tb, false, rewrite)
 	}
 	interleave.FindDamage(t, interleave.Options{}, open, []interleave.Damage{
 		{
@@ -190,6 +212,14 @@ func TestInterleavingsFindDamage(t *testing.T) {
 		{
 			"running jobs that count only without a group", "a group in a queue with a limit",
 			"running", "gate = 3", "gate = 3 and group_key is null", "jobs run, the limit is",
+		},
+		{
+			"a requeue that brings no followers back", "a parent that is requeued while its end is settled",
+			"revived", "f.cause = i.value", "f.cause = - i.value", "was not brought back",
+		},
+		{
+			"added jobs that nothing follows", "an attempt that adds a job past its lease",
+			"inherit", "where e.need <> 'failed'", "where e.need = 'failed'", "does not come after job",
 		},
 	})
 }

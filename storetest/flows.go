@@ -28,6 +28,8 @@ var flowCases = []oneCase{
 	{"a requeued job that two deaths have cancelled is cancelled by the other again", flowRequeueTwo},
 	{"a requeued job takes back those that came after its end", flowRequeueLate},
 	{"a follower that still waits waits again for a requeued job", flowRequeueWaiting},
+	{"a requeued follower waits again for the jobs that it comes after", flowRequeueFollower},
+	{"a requeued job takes back followers that came later, with their times", flowRequeueLate},
 	{"an ended job is kept until its followers have ended", flowRetention},
 	{"an ended job that its followers need is not deleted", flowDelete},
 	{"a follower whose first job was deleted by hand is found and ended", flowRepair},

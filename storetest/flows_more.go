@@ -74,6 +74,51 @@ func flowRequeueWaiting(t *test) {
 	t.inState(dibs.Running, all[2])
 }
 
+func flowRequeueFollower(t *test) {
+	all := t.enqueue(after(dibs.Ref("a")), after(dibs.Ref("b"), dibs.After("a")), after(dibs.AfterEnd("b")))
+	t.cancel(all[1])
+	t.becomes(dibs.Waiting, all[2])
+	t.requeue(all[1])
+	t.becomes(dibs.Blocked, all[1])
+	first := t.claimExactly("the first and what has been released", all[0], all[2])[0]
+	t.finish(first.Lease().Die("e"))
+	t.cancelledBy(all[0], all[1])
+	t.requeue(all[1]) // the other is still dead
+	t.cancelledBy(all[0], all[1])
+	t.requeue(all[0])
+	t.complete(t.claimExactly("the first again", all[0])...)
+	t.startsSoon("the follower", all[1])
+	// It also comes after what the other has added meanwhile.
+	more := t.enqueue(after(dibs.Ref("a")), after(dibs.After("a")))
+	t.cancel(more[1])
+	o := t.claimExactly("the first", more[0])[0].Lease().Complete(nil)
+	o.Add = []dibs.NewJob{{Kind: "k"}}
+	t.finish(o)
+	t.requeue(more[1])
+	t.becomes(dibs.Blocked, more[1])
+	t.complete(t.claim(dibs.ClaimRequest{N: 10})...)
+	t.startsSoon("the follower", more[1])
+}
+
+func flowRequeueLate(t *test) {
+	first := t.enqueue(dibs.NewJob{Kind: "k"})[0]
+	job := after(dibs.After(first))
+	job.Delay = time.Hour
+	late := t.enqueue(job)[0]
+	at := t.get(late).RunAt
+	for range 2 {
+		t.finish(t.claimExactly("the first", first)[0].Lease().Die("e"))
+		t.cancelledBy(first, late)
+		t.requeue(first)
+		t.becomes(dibs.Blocked, late)
+		equal(t, "run at", t.get(late).RunAt, at)
+	}
+	t.complete(t.claimExactly("the first", first)...)
+	t.becomes(dibs.Waiting, late)
+	t.waitUntilTime(at)
+	t.claimExactly("the follower, at its time", late)
+}
+
 func flowRetention(t *test) {
 	for _, keep := range []time.Duration{0, time.Minute} {
 		t.set(dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: &keep, KeepDead: &keep, KeepCancelled: &keep})

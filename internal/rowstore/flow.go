@@ -127,13 +127,18 @@ func (s *Session) needs(rows []checks.Row, done []dibs.Enqueued, i int, known ma
 }
 
 // revived are the jobs that were cancelled because of some that are put back now, and the unique keys that they may hold
-// again. The row of a job does not tell whether there are any: they may have come, and ended, after its end.
+// again.
 func (s *Session) revived(jobs []*endedJob) (all []*endedJob, keys []UniqueKey, err error) {
-	causes := make([]int64, len(jobs))
-	for i, j := range jobs {
-		causes[i] = j.ID
+	var followed []int64
+	for _, j := range jobs {
+		if j.links.inFlow || j.links.followed {
+			followed = append(followed, j.ID)
+		}
 	}
-	ids, err := s.ids("revived", jsonIDs(causes))
+	if len(followed) == 0 {
+		return nil, nil, nil
+	}
+	ids, err := s.ids("revived", jsonIDs(followed))
 	if err != nil || len(ids) == 0 {
 		return nil, nil, err
 	}

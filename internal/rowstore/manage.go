@@ -107,6 +107,7 @@ type endedJob struct {
 	ID                      int64 `json:"id"`
 	Gate                    int   `json:"gate"`
 	Holds                   bool  `json:"holds"` // the job gets its unique key back
+	Keeps                   bool  `json:"keeps"` // it keeps its run_at: it was cancelled because of another
 	queue, group, uniqueKey string
 	state                   dibs.State
 	at                      time.Time // when it ended
@@ -173,6 +174,9 @@ func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, until
 			revived, more, err := tx.revived(jobs)
 			if err != nil {
 				return err
+			}
+			for _, j := range revived {
+				j.Keeps = true
 			}
 			jobs, keys = append(jobs, revived...), append(keys, more...)
 			if err := tx.keysLocked(jobs, keys); err != nil {

@@ -1,25 +1,26 @@
--- Purpose: have what waits for a job wait for those too that the job's end has added, which get its flow.
+-- Purpose: have what comes after a job come after those too that the job's end has added, which get its flow.
 -- Parameters: arrays of equal length: $1 id of the added job, $2 the job that has ended, $3 flow.
 -- Columns out: none.
 -- Concurrency: in the transaction that has written the end and inserted the jobs: no settlement looks at the end before
 --   all is there. A follower that has come since heritage.sql is among them.
+-- An edge is as open as that from the job: what has started or ended stays so, and waits if it is requeued.
 -- Those that need the job failed are not among them: they are cancelled, as it is completed.
 -- An "exists" would be hashed by a plan that was made while the tables were empty, and read the edges of all jobs.
 with heir as materialized (
     select h.id, h.parent, h.flow
     from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as h (id, parent, flow)
 ), left_edges as materialized (
-    select f.child, h.id, f.need
+    select f.child, h.id, f.need, f.open
     from heir h
     cross join lateral (
-        select e.child, e.need
+        select e.child, e.need, e.open
         from dibs.edge e
-        where e.parent = h.parent and e.open and e.need <> 'failed'
+        where e.parent = h.parent and e.need <> 'failed'
         offset 0
     ) f
 ), added as (
     insert into dibs.edge (child, parent, need, open)
-    select e.child, e.id, e.need, true
+    select e.child, e.id, e.need, e.open
     from left_edges e
 )
 update dibs.job j
@@ -28,7 +29,7 @@ set
     followed = j.followed or coalesce((
         select true
         from dibs.edge e
-        where e.parent = h.parent and e.open and e.need <> 'failed'
+        where e.parent = h.parent and e.need <> 'failed'
         limit 1
     ), false)
 from heir h

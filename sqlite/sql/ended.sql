@@ -1,7 +1,7 @@
 -- Purpose: read finished jobs before they are put back or deleted.
 -- Parameters: ?1 a JSON array of ids.
 -- Columns out: id, queue, state, group, unique key, whether it would hold that again, when it ended, whether
---   it is kept for others that come after it, whether it is in a flow.
+--   it is kept for others that come after it, whether it is in a flow or others come after it.
 -- Concurrency: the only write transaction of the file: a key found free stays free in it.
 -- A job does not get its unique key back if another job holds the key by now, nor if it was to hold the key only until its
 --   first attempt.
@@ -18,6 +18,6 @@ select
   ),
   f.finished_at,
   f.followed,
-  f.flow is not null
+  f.flow is not null or exists (select 1 from dibs_edge e where e.parent = f.id)
 from json_each(?1) i
 cross join dibs_finished f on f.id = i.value

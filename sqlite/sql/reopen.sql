@@ -1,5 +1,6 @@
 -- Purpose: put finished jobs back among the live ones. All attempts are allowed again.
--- Parameters: ?1 a JSON array of objects: id, gate, and holds, whether it holds its unique key; ?2 run_at.
+-- Parameters: ?1 a JSON array of objects: id, gate, holds, whether it holds its unique key, and keeps, whether it keeps its
+--   run_at; ?2 run_at of the others.
 -- Columns out: none.
 -- Concurrency: in one transaction with the deletion of the finished rows.
 insert into dibs_job (
@@ -30,7 +31,7 @@ select
   f.queue,
   f.kind,
   f.priority,
-  ?2,
+  case when i.value ->> 'keeps' then f.run_at else ?2 end,
   i.value ->> 'gate',
   f.attempt,
   f.attempt,

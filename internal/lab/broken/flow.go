@@ -50,6 +50,54 @@ var flowVariants = []Variant{
 		Untortured: noFlows,
 	},
 	{
+		Name:  "flow-settled-together",
+		Fault: "A settlement goes on without its turn, in a snapshot that lacks what another one is just closing.",
+		Harm:  "Of the last two parents that end at once, each settlement sees the other's edge open, and the follower never starts.",
+		Patches: []Patch{
+			{"postgres", "TestInterleavings/the last two parents end at once", []Edit{
+				{"sql/turn_sweep.sql", "pg_try_advisory_xact_lock($1)", "($1::bigint is not null)"},
+			}},
+		},
+		Untortured: noFlows,
+	},
+	{
+		Name:  "flow-listed-early",
+		Fault: "A finish lists a job for those that come after it before it has ended.",
+		Harm:  "A settlement in between finds that the job lives and drops it from the list; the follower waits.",
+		Patches: []Patch{
+			{"postgres", "TestInterleavings/two settlements of the last two parents", []Edit{
+				{"sql/complete.sql", "where g.followed or (g.flow", "where false or (g.flow"},
+				{"finish.go", "\tvar ended, given []written\n", listedEarly + "\tvar ended, given []written\n"},
+			}},
+		},
+		Untortured: noFlows,
+	},
+	{
+		Name:  "flow-requeued-meanwhile",
+		Fault: "A requeue does not wait for the settlement of the job's end.",
+		Harm:  "The settlement cancels, because of a job that lives again, followers that have just been brought back.",
+		Patches: []Patch{
+			{"postgres", "TestInterleavings/a parent that is requeued while its end is settled", []Edit{
+				{"sql/turn_settle.sql", "select pg_advisory_xact_lock($1)", "select $1::bigint"},
+			}},
+		},
+		Untortured: noFlows,
+	},
+	{
+		Name:  "flow-requeued-free",
+		Fault: "A job that is requeued does not wait again for those that it comes after.",
+		Harm:  "It starts before they have ended.",
+		Patches: []Patch{
+			{"postgres", "TestStore/flows/a requeued follower waits again for the jobs that it comes after", []Edit{
+				{"sql/reopen_edges.sql", "select d.child from judged d where d.open)", "select d.child from judged d where d.child < 0)"},
+			}},
+			{"sqlite", "TestStore/flows/a requeued follower waits again for the jobs that it comes after", []Edit{
+				{rows + "manage.go", "waiting[j.ID] {\n\t\t\tj.Gate", "waiting[-j.ID] {\n\t\t\tj.Gate"},
+			}},
+		},
+		Untortured: noFlows,
+	},
+	{
 		Name:  "flow-unsettled",
 		Fault: "The end of a job does nothing for those that come after it.",
 		Harm:  "Followers wait until upkeep finds them, which looks at a few hundred jobs every ten seconds.",
@@ -88,3 +136,10 @@ var flowVariants = []Variant{
 		Untortured: noFlows,
 	},
 }
+
+const listedEarly = `	if ids := idsOf(final); len(ids) > 0 {
+		if err := s.db.run(ctx, step{sql: "insert into " + s.o.schema() + ".ended_list (ids) values ($1)", args: []any{ids}}); err != nil {
+			return nil, err
+		}
+	}
+`

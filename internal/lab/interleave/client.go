@@ -146,6 +146,13 @@ func (c *Client) Sweep() {
 	})
 }
 
+// Settle settles, as the actor's process does by itself after its calls; a process that dies does not.
+func (c *Client) Settle() {
+	if c.w.bench.Settles() {
+		c.do("settle", nil, func(*call) error { return c.w.bench.Settle(c.ctx, c.actor) })
+	}
+}
+
 // Enqueue enqueues.
 func (c *Client) Enqueue(jobs ...dibs.NewJob) {
 	c.do("enqueue", nil, func(k *call) error {

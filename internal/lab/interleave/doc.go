@@ -39,6 +39,11 @@ type Bench interface {
 	Blocked(ctx context.Context, actor int) ([]int, error)
 	// Pass moves the database's clock.
 	Pass(ctx context.Context, d time.Duration) error
+	// Settles reports whether a process settles after its calls: whether it looks then at the jobs that come after
+	// those that have ended. Others do it within the calls.
+	Settles() bool
+	// Settle settles once. While statements stop, nothing else does but a sweep.
+	Settle(ctx context.Context, actor int) error
 	// Look reads the committed rows.
 	Look(ctx context.Context) (State, error)
 }
@@ -49,12 +54,21 @@ type State struct {
 	Now         time.Time // the database's clock
 	Jobs        map[int64]Job
 	Final       map[int64]dibs.State
+	Causes      map[int64]int64  // the jobs because of which final ones were cancelled
+	Edges       map[int64][]Edge // what jobs come after
 	Paused      bool
 	Concurrency int
 	GroupLimit  int
 	Strict      bool
 	Forgets     bool           // completed jobs are deleted at once
 	Groups      map[string]int // groups that have their own limit
+}
+
+// NewState is an empty database.
+func NewState(now time.Time) State {
+	return State{
+		Now: now, Jobs: map[int64]Job{}, Final: map[int64]dibs.State{}, Causes: map[int64]int64{}, Edges: map[int64][]Edge{}, Groups: map[string]int{},
+	}
 }
 
 // Job holds the columns of a live job that decide whether it may run.
@@ -69,6 +83,13 @@ type Job struct {
 	Cancel     bool // an operator has asked for its cancellation
 	Key        string
 	HoldsKey   bool
+	Waits      bool // for jobs that it comes after
+}
+
+// Edge says that a job comes after another.
+type Edge struct {
+	Parent int64
+	Need   dibs.Need
 }
 
 // claimed reports whether an attempt holds the job.

@@ -57,8 +57,11 @@ func (w *world) workOff(store admin.Database) (claimed int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := state.allSettled(); err != nil {
+		return 0, err
+	}
 	for id, j := range state.Jobs {
-		free := !state.Strict && (state.Concurrency == 0 || state.running("") < state.Concurrency) &&
+		free := !state.Strict && !j.Waits && (state.Concurrency == 0 || state.running("") < state.Concurrency) &&
 			(j.Group == "" || state.running(j.Group) < state.groupLimit(j.Group))
 		if free && !j.claimed() && !j.RunAt.After(state.Now) {
 			return 0, fmt.Errorf("limbo: job %d is due, has room and was not claimed: %+v", id, j)

@@ -31,13 +31,14 @@ var allowedEffects = map[string][]effect{
 	"claim":       {claimed, expired}, // a claim may sweep first
 	"resume":      {resumed},
 	"extend":      {extended},
-	"finish":      {finished},
+	"finish":      {finished, enqueued},
 	"sweep":       {expired},
 	"enqueue":     {enqueued},
-	"requeue":     {requeued},
+	"requeue":     {requeued, revived},
 	"cancel":      {ended, asked},
 	"edit":        {edited},
 	"transaction": {claimed, expired, ended, edited, finished, enqueued},
+	"settle":      {expired}, // it may be a sweep
 }
 
 // committed checks the changes that one transaction of a call committed.
@@ -58,7 +59,7 @@ func (w *world) committed(actor int, k *call, old, now State) error {
 			return err
 		}
 	}
-	for id := range now.Jobs {
+	for _, id := range slices.AppendSeq(slices.Collect(maps.Keys(now.Jobs)), maps.Keys(now.Final)) {
 		if !w.everLive[id] {
 			w.everLive[id] = true
 			if err := k.record(id, enqueued, Job{}, now.Jobs[id]); err != nil {
@@ -66,7 +67,7 @@ func (w *world) committed(actor int, k *call, old, now State) error {
 			}
 		}
 	}
-	if err := unique(now); err != nil {
+	if err := errors.Join(unique(now), k.flows(old, now)); err != nil {
 		return err
 	}
 	return w.limits(actor, k, now)
@@ -76,18 +77,25 @@ func (w *world) committed(actor int, k *call, old, now State) error {
 func difference(k *call, old Job, wasLive bool, now Job, isLive bool) effect {
 	gone := func() effect {
 		named := slices.ContainsFunc(k.outcomes, func(o dibs.Outcome) bool { return o.Token == old.Token })
-		if k.verb == "sweep" || k.verb == "claim" || k.verb == "transaction" && !named {
+		if k.verb == "sweep" || k.verb == "settle" || k.verb == "claim" || k.verb == "transaction" && !named {
 			return expired
 		}
 		return finished
 	}
+	id := max(old.ID, now.ID)
 	switch {
+	case !wasLive && !contains(k.ids, id):
+		return revived
 	case !wasLive:
 		return requeued
 	case !isLive && old.claimed():
 		return gone()
+	case !isLive && old.Waits && !contains(k.ids, id):
+		return unneeded
 	case !isLive:
 		return ended
+	case old.Waits && !now.Waits:
+		return released
 	case old.claimed() && !now.claimed():
 		return gone()
 	case !old.claimed() && now.claimed():
@@ -111,7 +119,7 @@ func (k *call) record(id int64, e effect, old, now Job) error {
 	if e == "" {
 		return nil
 	}
-	if !slices.Contains(allowedEffects[k.verb], e) {
+	if e != released && e != unneeded && !slices.Contains(allowedEffects[k.verb], e) {
 		return fmt.Errorf("job %d was %s", id, e)
 	}
 	if was, ok := k.effects[id]; ok {
@@ -126,6 +134,9 @@ func (k *call) record(id int64, e effect, old, now Job) error {
 	case claimed:
 		if old.claimed() && !over {
 			return fmt.Errorf("job %d was claimed at %v, its lease ends at %v", id, k.clock, old.LeaseUntil)
+		}
+		if old.Waits || now.Waits {
+			return fmt.Errorf("job %d was claimed while it waited for others", id)
 		}
 		if now.Attempt != old.Attempt+1 || old.RunAt.After(k.clock) {
 			return fmt.Errorf("job %d, due %v, was claimed at %v: attempt %d after %d", id, old.RunAt, k.clock, now.Attempt, old.Attempt)
@@ -218,7 +229,10 @@ func (w *world) answered(k *call) error {
 	if k.err != nil {
 		return k.err
 	}
-	did := slices.Sorted(maps.Keys(k.effects))
+	did := slices.DeleteFunc(slices.Sorted(maps.Keys(k.effects)), func(id int64) bool {
+		e := k.effects[id]
+		return e == released || e == unneeded || e == revived || e == enqueued && k.verb == "finish" // no answer names these
+	})
 	switch k.verb {
 	case "sweep":
 		if k.expired != len(did) {
@@ -231,7 +245,7 @@ func (w *world) answered(k *call) error {
 				return fmt.Errorf("job %d was %s, but the answer does not name it", id, k.effects[id])
 			}
 		}
-	case "transaction undone", "set queue", "set group":
+	case "transaction undone", "set queue", "set group", "settle":
 	default:
 		did = slices.DeleteFunc(did, func(id int64) bool { return k.verb == "claim" && k.effects[id] == expired })
 		if slices.Sort(k.changed); !slices.Equal(did, k.changed) {
@@ -286,7 +300,7 @@ func (w *world) inOrder(k *call) error {
 	for _, j := range k.jobs {
 		got := atClaim.Jobs[j.ID]
 		for id, b := range atStart.Jobs {
-			if now, ok := atClaim.Jobs[id]; !ok || now != b || b.claimed() || b.RunAt.After(j.ClaimedAt) || b.Group != got.Group {
+			if now, ok := atClaim.Jobs[id]; !ok || now != b || b.claimed() || b.Waits || b.RunAt.After(j.ClaimedAt) || b.Group != got.Group {
 				continue
 			}
 			if better(b, got) && !contains(k.changed, id) {

@@ -1,6 +1,7 @@
 package interleave
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -8,7 +9,7 @@ import (
 
 // scenarios are the programs: two or three workers, a sweeper, an operator and time,
 // around three jobs. The actors make few calls, so that all orders can be run.
-var scenarios = append(append(plain, grouped...), transactions...)
+var scenarios = slices.Concat(plain, grouped, transactions, flows)
 
 var plain = []Scenario{
 	{"claims beside an enqueue", func(s *Setup) {
@@ -171,7 +172,7 @@ func finishes(outcome func(dibs.Lease) dibs.Outcome) func(*Client, *Setup) {
 	}
 }
 
-var completes = finishes(func(l dibs.Lease) dibs.Outcome { return l.Complete(nil) })
+var completes = finishes(completed)
 
 func sweeps(c *Client, _ *Setup) { c.Sweep() }
 

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,14 @@ var broken = map[string]func(admin.Database) admin.Database{
 	"claims jobs of any kind":            func(d admin.Database) admin.Database { return blind{d} },
 	"forgets that a queue is strict":     func(d admin.Database) admin.Database { return &lax{d, map[string]bool{}} },
 	"cancels no running jobs":            func(d admin.Database) admin.Database { return timid{d} },
+	"takes any end for the one that a job needs": faulty.Fault{Job: func(j *dibs.NewJob) {
+		j.After = slices.Clone(j.After)
+		for i := range j.After {
+			j.After[i].On = dibs.NeedEnded
+		}
+	}}.Store,
+	"loses what attempts add":                     faulty.Fault{Outcome: func(o *dibs.Outcome, _ *dibs.RawJob) { o.Add = nil }}.Store,
+	"leaves those cancelled that a requeue frees": func(d admin.Database) admin.Database { return strict{d} },
 }
 
 // TestFindsBrokenStores shows that random calls find each fault, in as many calls as an
@@ -132,6 +141,27 @@ func (d *lax) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) 
 	})
 	q.Strict = d.strict[name]
 	return q, err
+}
+
+type strict struct{ admin.Database }
+
+func (d strict) Requeue(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	page, err := d.List(ctx, admin.Filter{State: dibs.Cancelled, Limit: 1000})
+	if err != nil {
+		return nil, err
+	}
+	done, err := d.Database.Requeue(ctx, ids, until)
+	if err != nil {
+		return nil, err
+	}
+	var back []int64
+	for _, j := range page.Jobs {
+		if slices.Contains(done, j.Cause) {
+			back = append(back, j.ID)
+		}
+	}
+	_, _, err = d.Cancel(ctx, back)
+	return done, err
 }
 
 type timid struct{ admin.Database }

@@ -98,7 +98,7 @@ func (r *Run) sameJobs(op string, got, want []*dibs.RawJob) {
 const grid = 30 * time.Minute
 
 func (r *Run) ourJob(j dibs.RawJob) *dibs.RawJob {
-	j.ID = r.ourID(j.ID)
+	j.ID, j.Flow, j.Cause = r.ourID(j.ID), r.ourID(j.Flow), r.ourID(j.Cause)
 	if !j.Token.IsZero() {
 		j.Token = Token(slices.Index(r.tokens, j.Token) + 1)
 	}

@@ -15,8 +15,21 @@ func (m *Model) Enqueue(jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i, r := range rows {
+		for _, e := range r.Edges {
+			if e.ID != 0 && m.jobs[e.ID] == nil {
+				return nil, checks.NoJob(i, e)
+			}
+		}
+	}
+	enqueued := m.insert(rows)
+	m.settle()
+	return enqueued, nil
+}
+
+// insert inserts checked jobs.
+func (m *Model) insert(rows []checks.Row) (enqueued []dibs.Enqueued) {
 	m.left = map[int64]string{}
-	var enqueued []dibs.Enqueued
 	for _, r := range rows {
 		start := m.now.Add(r.Delay)
 		if !r.RunAt.IsZero() {
@@ -43,8 +56,8 @@ func (m *Model) Enqueue(jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 		q.counts.Enqueued++
 		enqueued = append(enqueued, dibs.Enqueued{ID: j.ID})
 	}
-	m.settle()
-	return enqueued, nil
+	m.link(rows, enqueued)
+	return enqueued
 }
 
 // holder returns the live job that holds a unique key, or nil.

@@ -45,6 +45,7 @@ type Run struct {
 	m     *Model
 	ctx   context.Context
 	calls []call // the calls so far
+	flows bool   // random jobs come after others
 
 	ids    []int64      // the store's id of each job
 	tokens []dibs.Token // the store's token of each claim
@@ -102,19 +103,14 @@ func (r *Run) Another() {
 // Enqueue enqueues jobs.
 func (r *Run) Enqueue(jobs ...dibs.NewJob) {
 	r.log("Enqueue", list(jobs)...)
-	theirs := slices.Clone(jobs)
-	for i := range theirs {
-		if !theirs[i].RunAt.IsZero() {
-			theirs[i].RunAt = r.theirTime(theirs[i].RunAt)
-		}
-	}
+	theirs := r.theirJobs(jobs)
 	want, wantErr := r.m.Enqueue(jobs)
 	var got []dibs.Enqueued
 	err := r.call(func(s writer) (err error) {
 		got, err = s.Enqueue(r.ctx, theirs)
 		return err
 	})
-	r.sameError(err, wantErr)
+	r.sameError(err, r.theirNoJob(wantErr))
 	for i, e := range got {
 		if !e.Existing {
 			if n := len(r.ids); n > 0 && e.ID <= r.ids[n-1] {
@@ -195,7 +191,7 @@ func (r *Run) Finish(outcomes ...dibs.Outcome) {
 		if j := r.m.Get(o.ID); j != nil {
 			r.noteQueue(j.Queue)
 		}
-		o.ID, o.Token = r.theirID(o.ID), r.theirToken(o.Token)
+		o.ID, o.Token, o.Add = r.theirID(o.ID), r.theirToken(o.Token), r.theirJobs(o.Add)
 	}
 	want := r.m.Finish(outcomes)
 	err := r.call(func(s writer) error { return s.Finish(r.ctx, theirs) })
@@ -206,6 +202,7 @@ func (r *Run) Finish(outcomes ...dibs.Outcome) {
 		r.must(err)
 	}
 	r.same("refused", r.ourIDs(lost.Lost), sorted(want))
+	r.findAdded()
 	if r.txStart != nil && len(want) > 0 {
 		r.rollback()
 	}
@@ -244,6 +241,7 @@ func (r *Run) Begin() {
 // Commit commits.
 func (r *Run) Commit() {
 	r.log("Commit")
+	r.m.Commit()
 	r.must(r.endTx(nil))
 }
 

@@ -25,6 +25,7 @@ type Model struct {
 	// AtOnce makes a call that replaces a job several times see only what becomes of it in the end, as one statement does.
 	AtOnce bool
 
+	inTx      bool      // a transaction is open
 	now       time.Time // advances by 1 us with each call, so that no two calls are at the same time
 	jobs      map[int64]*job
 	lastID    int64 // id of the newest job
@@ -47,6 +48,8 @@ type job struct {
 	holdsKey   bool
 	holdsPlace bool // waits, and holds one of its group's places
 	turn       turn // only jobs of a fair queue have one
+	follows    bool // waits for jobs that it comes after
+	edges      []edge
 }
 
 type queue struct {
@@ -167,6 +170,9 @@ func (m *Model) finish(j *job, o dibs.Outcome) {
 	if state.Final() {
 		j.Result = o.Result
 		m.end(j, state)
+		if len(o.Add) > 0 {
+			m.add(j, o.Add)
+		}
 		return
 	}
 	switch o.Ending {
@@ -203,7 +209,7 @@ func (m *Model) end(j *job, state dibs.State) {
 		q.counts.Failed++
 	}
 	m.pending[group{j.Queue, j.Group}] = true
-	j.State, j.FinishedAt = state, m.now
+	j.State, j.FinishedAt, j.follows = state, m.now, false
 	j.Token, j.LeaseUntil, j.holdsKey, j.holdsPlace = dibs.Token{}, time.Time{}, false, false
 	if retention(q.Queue, state) == 0 {
 		delete(m.jobs, j.ID)
@@ -229,7 +235,7 @@ func (m *Model) giveBack(j *job, keepsPlace bool) {
 // wait makes a job wait without a place.
 func (m *Model) wait(j *job) {
 	j.State, j.holdsPlace = dibs.Waiting, false
-	if j.Group != "" && !j.RunAt.After(m.now) {
+	if j.follows || j.Group != "" && !j.RunAt.After(m.now) {
 		j.State = dibs.Blocked
 	}
 	m.pending[group{j.Queue, j.Group}] = true
@@ -238,8 +244,11 @@ func (m *Model) wait(j *job) {
 // free reports whether a job can be claimed once it is due.
 func (m *Model) free(j *job) bool { return j.State == dibs.Waiting && (j.Group == "" || j.holdsPlace) }
 
-// settle gives the places of the groups in which something changed.
+// settle looks at the jobs that come after others, and gives the places of the groups in which something changed.
 func (m *Model) settle() {
+	if !m.Lazy || !m.inTx {
+		m.settleFlows()
+	}
 	if !m.Lazy {
 		m.admit()
 	}
@@ -271,7 +280,7 @@ func (m *Model) admitGroup(g group) {
 		if j.holdsPlace && !q.Strict && j.RunAt.After(m.now) {
 			m.wait(j)
 		}
-		return j.holdsPlace || j.State == dibs.Blocked
+		return j.holdsPlace || j.State == dibs.Blocked && !j.follows
 	})
 	sortBy(rivals, dibs.FIFO)
 	slices.SortStableFunc(rivals, func(a, b *job) int {
@@ -344,6 +353,7 @@ func (m *Model) show(jobs []*job) []*dibs.RawJob {
 	for _, j := range jobs {
 		seen := j.RawJob
 		seen.GroupLimit = m.queue(j.Queue).limit(j.Group)
+		seen.Flow = 0 // only Get and List show it
 		shown = append(shown, &seen)
 	}
 	return shown
@@ -353,6 +363,7 @@ func (m *Model) show(jobs []*job) []*dibs.RawJob {
 func (m *Model) look(jobs []*job) []*dibs.RawJob {
 	shown := m.show(jobs)
 	for i, j := range shown {
+		j.Flow, j.WaitsFor = jobs[i].Flow, m.waitsFor(jobs[i])
 		if p := m.periods[group{j.Queue, j.UniqueKey}]; p.job == j.ID && p.until.After(m.now) {
 			j.UniqueFreeAt = p.until
 		} else if !jobs[i].holdsKey && !j.State.Final() {

@@ -50,7 +50,7 @@ func (m *Model) Sweep() (s dibs.Swept) {
 	}
 	m.admit()
 	for _, j := range m.find(func(j *job) bool { return j.State.Final() }) {
-		if j.FinishedAt.Before(m.now.Add(-retention(m.queue(j.Queue).Queue, j.State))) {
+		if j.FinishedAt.Before(m.now.Add(-retention(m.queue(j.Queue).Queue, j.State))) && !m.kept(j) {
 			delete(m.jobs, j.ID)
 			s.Pruned++
 		}
@@ -61,6 +61,7 @@ func (m *Model) Sweep() (s dibs.Swept) {
 // Begin opens a transaction and returns what Rollback needs.
 func (m *Model) Begin() *Model {
 	before := *m
+	m.inTx = true
 	before.jobs = map[int64]*job{}
 	for id, j := range m.jobs {
 		kept := *j
@@ -73,6 +74,12 @@ func (m *Model) Begin() *Model {
 	}
 	before.pending, before.periods = maps.Clone(m.pending), maps.Clone(m.periods)
 	return &before
+}
+
+// Commit ends the transaction.
+func (m *Model) Commit() {
+	m.inTx = false
+	m.settle()
 }
 
 // Rollback undoes the transaction, except for its time and the numbers of its tokens.
@@ -100,18 +107,27 @@ func (m *Model) Cancel(ids []int64) (ended, asked []int64) {
 	return ended, asked
 }
 
-// Requeue puts final jobs back, due now, with all their attempts allowed again.
+// Requeue puts final jobs back, due now, with all their attempts allowed again. Those that were cancelled because of
+// them come back, too, and wait again.
 func (m *Model) Requeue(ids []int64) (requeued []int64) {
 	m.tick()
-	for _, j := range m.named(ids) {
-		if !j.State.Final() {
-			continue
-		}
+	back := slices.DeleteFunc(m.named(ids), func(j *job) bool { return !j.State.Final() })
+	for _, j := range back {
+		requeued = append(requeued, j.ID)
+	}
+	revived := slices.DeleteFunc(m.revived(back), func(j *job) bool { return slices.Contains(requeued, j.ID) })
+	for _, j := range append(back, revived...) {
 		j.holdsKey = j.UniqueKey != "" && m.holder(j.Queue, j.UniqueKey) == nil &&
 			(j.UniqueUntil == dibs.UntilFinished || j.Attempt == 0)
-		j.RunAt, j.Excused, j.CancelRequested, j.Result, j.FinishedAt = m.now, j.Attempt, false, nil, time.Time{}
+		j.Excused, j.CancelRequested, j.Result, j.FinishedAt, j.Cause = j.Attempt, false, nil, time.Time{}, 0
+		if j.follows = slices.Contains(revived, j); !j.follows {
+			j.RunAt = m.now
+		}
 		m.wait(j)
-		requeued = append(requeued, j.ID)
+	}
+	for _, j := range back {
+		j.follows = m.waitsAgain(j)
+		m.wait(j)
 	}
 	m.settle()
 	return requeued
@@ -151,7 +167,7 @@ func (m *Model) Prune(queue string, state dibs.State, olderThan time.Duration) i
 	m.tick()
 	pruned := m.find(func(j *job) bool {
 		return j.State.Final() && (queue == "" || j.Queue == queue) && (state == "" || j.State == state) &&
-			!j.FinishedAt.After(m.now.Add(-olderThan))
+			!j.FinishedAt.After(m.now.Add(-olderThan)) && !m.kept(j)
 	})
 	for _, j := range pruned {
 		delete(m.jobs, j.ID)

@@ -73,6 +73,7 @@ const compareEvery = 3
 func (r *Run) random(t *rapid.T) {
 	r.SetQueue("a", dibs.QueueChange{Strict: new(rapid.Bool().Draw(t, "strict")), GroupLimit: new(rapid.IntRange(1, 2).Draw(t, "group limit"))})
 	r.SetQueue("b", dibs.QueueChange{Concurrency: new(rapid.IntRange(0, 2).Draw(t, "concurrency"))})
+	r.flows = rapid.IntRange(0, 2).Draw(t, "flows") == 0
 	steps := 0
 	t.Repeat(map[string]func(*rapid.T){
 		"": func(*rapid.T) {
@@ -115,6 +116,7 @@ func (r *Run) random(t *rapid.T) {
 		"Requeue":  outside(r, func(t *rapid.T) { r.Requeue(r.someJobs(t)...) }),
 		"Edit":     outside(r, r.randomEdit),
 		"Prune":    outside(r, r.randomPrune),
+		"Delete":   outside(r, func(t *rapid.T) { r.DeleteEnded(r.someJobs(t)...) }),
 		"SetQueue": outside(r, r.randomSetQueue),
 		"SetGroup": outside(r, func(t *rapid.T) {
 			r.SetGroup("a", groups.Draw(t, "group"), rapid.IntRange(0, 3).Draw(t, "limit"))
@@ -182,6 +184,9 @@ func (r *Run) randomEnqueue(t *rapid.T) {
 		case 9:
 			j.Payload = json.RawMessage(payloads.Draw(t, "payload"))
 		}
+		if r.flows {
+			r.randomAfter(t, j)
+		}
 	}
 	r.Enqueue(jobs...)
 }
@@ -245,12 +250,16 @@ func (r *Run) randomFinish(t *rapid.T) {
 		t.SkipNow()
 	}
 	var outcomes []dibs.Outcome
+	adds := false
 	for _, l := range r.someLeases(t) {
 		o := l.Complete(nil)
 		switch o.Ending = endings.Draw(t, "ending"); o.Ending {
 		case dibs.EndCompleted:
 			if rapid.Bool().Draw(t, "with result") {
 				o.Result = json.RawMessage(`{"r": 1}`)
+			}
+			if r.flows && r.txStart == nil && rapid.IntRange(0, 2).Draw(t, "adds") == 0 { // others of the call would end before or after, as the store likes
+				o.Add, adds = randomAdd(t), true
 			}
 		case dibs.EndSnooze:
 			o.Delay = new(hours(0, 3).Draw(t, "delay"))
@@ -262,7 +271,10 @@ func (r *Run) randomFinish(t *rapid.T) {
 		if rapid.Bool().Draw(t, "with error") {
 			o.Error = "e"
 		}
-		outcomes = append(outcomes, o)
+		if outcomes = append(outcomes, o); adds {
+			outcomes = outcomes[len(outcomes)-1:]
+			break
+		}
 	}
 	r.Finish(outcomes...)
 }
@@ -327,7 +339,11 @@ func (r *Run) randomSetQueue(t *rapid.T) {
 		c.MaxAttempts = new(rapid.IntRange(1, 4).Draw(t, "attempts"))
 	case 8:
 		keep := map[dibs.State]**time.Duration{dibs.Completed: &c.KeepCompleted, dibs.Dead: &c.KeepDead, dibs.Cancelled: &c.KeepCancelled}
-		*keep[finals.Draw(t, "state")] = new(hours(0, 6).Draw(t, "keep"))
+		least := 0
+		if r.flows { // how long a job stays beyond that, which others have come after, is the store's own affair
+			least = 1
+		}
+		*keep[finals.Draw(t, "state")] = new(hours(least, 6).Draw(t, "keep"))
 	case 9:
 		c.PayloadLimit = new(rapid.IntRange(1, 30).Draw(t, "payload limit"))
 	case 10:
