@@ -30,17 +30,6 @@ func flowRequeue(t *test) {
 	t.inState(dibs.Completed, all[:3]...)
 }
 
-func flowRequeueLate(t *test) {
-	first := t.enqueue(after())
-	t.finish(t.claimExactly("the first", first[0])[0].Lease().Die("e"))
-	late := t.enqueue(after(dibs.After(first...)))
-	t.cancelledBy(first[0], late...)
-	t.requeue(first[0])
-	t.becomes(dibs.Blocked, late...)
-	t.complete(t.claimExactly("the requeued one", first[0])...)
-	t.startsSoon("the follower", late[0])
-}
-
 func flowRequeueTwo(t *test) {
 	all := t.enqueue(after(dibs.Ref("a")), after(dibs.Ref("b")), after(dibs.Ref("c"), dibs.After("a", "b")), after(dibs.After("c")))
 	jobs := t.claimExactly("the first ones", all[:2]...)

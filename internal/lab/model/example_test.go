@@ -53,9 +53,9 @@ func everyCall(r *model.Run) {
 	r.List(admin.Filter{Queue: "a", State: "waiting", Limit: 1})
 	r.Get(1)
 	r.Prune("", "completed", 0)
-	r.Enqueue(dibs.NewJob{Queue: "b", Kind: "k1", Ref: "r"}, dibs.NewJob{Queue: "b", Kind: "k1", After: []dibs.Dep{dibs.Dep{ID: 3}, dibs.Dep{Ref: "r", On: "ended"}}})
+	r.Enqueue(dibs.NewJob{Queue: "b", Kind: "k1", Ref: "r"}, dibs.NewJob{Queue: "b", Kind: "k1", After: []dibs.Dep{{ID: 3}, {Ref: "r", On: "ended"}}})
 	r.Claim(dibs.ClaimRequest{Queue: "b", Worker: "w1", N: 1})
-	r.Finish(dibs.Outcome{ID: 3, Token: model.Token(4), Ending: "completed", Add: []dibs.NewJob{dibs.NewJob{Queue: "b", Kind: "k2"}}})
+	r.Finish(dibs.Outcome{ID: 3, Token: model.Token(4), Ending: "completed", Add: []dibs.NewJob{{Queue: "b", Kind: "k2"}}})
 	r.DeleteEnded(1, 2)
 }
 
