@@ -148,7 +148,7 @@ func (s *Store) heritages(ctx context.Context, outcomes []dibs.Outcome, f finish
 			err = checks.TooManyHeirs(outcomes, h.id, h.followers)
 		}
 	}
-	return left, err
+	return left, wrap("finish", err)
 }
 
 // inherit has what follows jobs follow those that their ends have added, too.
@@ -164,5 +164,5 @@ func (s *Store) inherit(ctx context.Context, outcomes []dibs.Outcome, added chec
 	if len(ids) == 0 {
 		return nil
 	}
-	return f.run(ctx, s.step("inherit", ids, parents, flows))
+	return wrap("finish", f.run(ctx, s.step("inherit", ids, parents, flows)))
 }
