@@ -126,6 +126,7 @@ var misused = map[string]string{
 	"postgres.Store.SetLog":         "TestAListenerWhoseWireFallsSilentListensAgain",
 	"postgres.Store.ObserveBatches": "TestBatchesAreObserved",
 	"sqlite.Store.ObserveBatches":   "TestBatchesAreObserved",
+	"sqlite.Store.Figures":          "TestFiguresOfAStore",
 }
 
 // Every exported function and method has a test that gives it bad arguments.

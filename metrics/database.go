@@ -16,7 +16,8 @@ import (
 const (
 	readTimeout = 2 * time.Second  // how long a scrape waits for the database
 	statsFor    = time.Second      // how long the statistics that one scrape has read serve others
-	listsFor    = 10 * time.Second // the same for the lists of workers and schedules
+	listsFor    = 10 * time.Second // the same for the lists of workers and schedules, and for followers
+	maxFollowed = 20               // of how many queues the followers are counted
 )
 
 // databaseCollector collects the metrics that the database provides.
@@ -33,10 +34,11 @@ type databaseCollector struct {
 	queues  names
 }
 
-// lists holds what changes seldom.
+// lists holds what changes seldom, or costs more to read.
 type lists struct {
 	workers   []dibs.WorkerInfo
 	schedules []dibs.Schedule
+	followers map[string]int // blocked jobs that come after others, by queue, of the queues with most blocked jobs
 	// err is why the lists could not be read: a role may have only the right to read statistics.
 	err error
 }
@@ -59,6 +61,7 @@ var (
 	rateHeld     = desc("dibs_queue_rate_held", "Whether the queue's rate holds up its next job.", "queue")
 	heldGroups   = desc("dibs_queue_rate_held_groups", "Groups whose rates hold jobs up, counted as far as 1000.", "queue")
 	miscounted   = desc("dibs_queue_miscounted", "Whether the counts cannot be right, as somebody has changed rows with SQL.", "queue")
+	followers    = desc("dibs_queue_followers", "Of the blocked jobs, those that come after others, counted as far as 10000; left out for queues beyond the 20 with most blocked jobs.", "queue")
 	queueWorkers = desc("dibs_queue_workers", "Registered workers that claim from the queue.", "queue")
 	recentWindow = desc("dibs_queue_recent_window_seconds", "The time that dibs_queue_recent_jobs and the two means cover.", "queue")
 	recentJobs   = desc("dibs_queue_recent_jobs", "Jobs enqueued and attempts claimed, succeeded and failed in about the last 5 minutes, by whichever process.", "queue", "event")
@@ -71,7 +74,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (d *databaseCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, each := range []*prometheus.Desc{up, queuesDesc, jobs, scheduled, oldestAge, paused, rateHeld, heldGroups, miscounted, queueWorkers, recentWindow, recentJobs, recentWait, recentRun, workers, schedules, lateness} {
+	for _, each := range []*prometheus.Desc{up, queuesDesc, jobs, scheduled, oldestAge, paused, rateHeld, heldGroups, miscounted, followers, queueWorkers, recentWindow, recentJobs, recentWait, recentRun, workers, schedules, lateness} {
 		ch <- each
 	}
 }
@@ -93,6 +96,9 @@ func (d *databaseCollector) Collect(ch chan<- prometheus.Metric) {
 		q.collect(label, gauge)
 		if d.lists.err == nil {
 			gauge(queueWorkers, q.workers, label)
+			if !q.after.unknown {
+				gauge(followers, q.after.jobs, label)
+			}
 		}
 	}
 	if d.lists.err == nil {
@@ -118,14 +124,24 @@ func (d *databaseCollector) read() {
 	d.stats, d.err = d.db.Stats(ctx)
 	d.p.called("stats", begin, d.err)
 	if d.err == nil && time.Since(d.listsAt) >= listsFor {
-		d.lists, d.listsAt = readLists(ctx, d.db), time.Now()
+		d.lists, d.listsAt = readLists(ctx, d.db, d.stats), time.Now()
 	}
 	d.at = time.Now()
 }
 
-func readLists(ctx context.Context, db admin.Database) (l lists) {
+func readLists(ctx context.Context, db admin.Database, stats []admin.QueueStats) (l lists) {
 	if l.workers, l.err = db.Workers(ctx); l.err == nil {
 		l.schedules, l.err = db.Schedules(ctx)
+	}
+	l.followers = map[string]int{}
+	most := slices.SortedStableFunc(slices.Values(stats), func(a, b admin.QueueStats) int { return cmp.Compare(b.Blocked, a.Blocked) })
+	for _, s := range most[:min(len(most), maxFollowed)] {
+		if s.Blocked == 0 {
+			break
+		}
+		if n, err := db.Followers(ctx, s.Queue); err == nil { // a name that SQL by hand has left may be refused
+			l.followers[s.Queue] = n
+		}
 	}
 	return l
 }
@@ -170,6 +186,9 @@ func (d *databaseCollector) byLabel() map[string]*queue {
 			all[label] = &queue{}
 		}
 		all[label].add(s)
+		n, counted := d.lists.followers[s.Queue]
+		f := &all[label].after
+		f.jobs, f.unknown = f.jobs+float64(min(int64(n), s.Blocked)), f.unknown || s.Blocked > 0 && !counted
 	}
 	for _, w := range d.lists.workers {
 		for _, name := range w.Queues {
@@ -209,21 +228,35 @@ type queue struct {
 	enqueued, claimed, succeeded, failed                             float64
 	waited, ran                                                      float64 // seconds in all
 	oldest, window                                                   time.Duration
-	paused, rateHeld, miscounted                                     bool
-	heldGroups, workers                                              float64
+	paused, miscounted                                               bool
+	workers                                                          float64
+	held                                                             held
+	after                                                            after
+}
+
+// held is what rates hold up.
+type held struct {
+	queue  bool
+	groups float64
+}
+
+// after are the followers.
+type after struct {
+	jobs    float64
+	unknown bool // those of one of the queues were not counted
 }
 
 func (q *queue) add(s *admin.QueueStats) {
 	for to, n := range map[*float64]int64{
 		&q.waiting: s.Waiting, &q.scheduled: s.Scheduled, &q.blocked: s.Blocked, &q.running: s.Running, &q.completed: s.Completed, &q.dead: s.Dead, &q.cancelled: s.Cancelled,
-		&q.enqueued: s.Enqueued, &q.claimed: s.Claimed, &q.succeeded: s.Succeeded, &q.failed: s.Failed, &q.heldGroups: s.HeldGroups,
+		&q.enqueued: s.Enqueued, &q.claimed: s.Claimed, &q.succeeded: s.Succeeded, &q.failed: s.Failed, &q.held.groups: s.HeldGroups,
 	} {
 		*to += float64(n)
 	}
 	q.oldest, q.window = max(q.oldest, s.OldestAge), max(q.window, s.Window)
 	q.waited += s.AvgWait.Seconds() * float64(s.Claimed)
 	q.ran += s.AvgRun.Seconds() * float64(s.Succeeded+s.Failed)
-	q.paused, q.rateHeld, q.miscounted = q.paused || s.Paused, q.rateHeld || !s.HeldUntil.IsZero(), q.miscounted || s.Miscounted
+	q.paused, q.held.queue, q.miscounted = q.paused || s.Paused, q.held.queue || !s.HeldUntil.IsZero(), q.miscounted || s.Miscounted
 }
 
 func (q *queue) collect(label string, gauge func(desc *prometheus.Desc, value float64, labels ...string)) {
@@ -236,8 +269,8 @@ func (q *queue) collect(label string, gauge func(desc *prometheus.Desc, value fl
 	gauge(scheduled, q.scheduled, label)
 	gauge(oldestAge, q.oldest.Seconds(), label)
 	gauge(paused, truth(q.paused), label)
-	gauge(rateHeld, truth(q.rateHeld), label)
-	gauge(heldGroups, q.heldGroups, label)
+	gauge(rateHeld, truth(q.held.queue), label)
+	gauge(heldGroups, q.held.groups, label)
 	gauge(miscounted, truth(q.miscounted), label)
 	gauge(recentWindow, q.window.Seconds(), label)
 	for event, n := range map[string]float64{"enqueued": q.enqueued, "claimed": q.claimed, "succeeded": q.succeeded, "failed": q.failed} {

@@ -41,4 +41,6 @@ const (
 	MaxKinds  = maxKinds
 	MaxPairs  = maxPairs
 	StatsFor  = statsFor
+
+	MaxFollowed = maxFollowed
 )

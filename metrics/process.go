@@ -121,7 +121,9 @@ type figure struct {
 
 var poolConnections = prometheus.NewDesc("dibs_pool_connections", "Connections of this process' pool, by what they do.", []string{"state"}, nil)
 
-// figures are the metrics whose values a *postgres.Store provides, by the store's names for them.
+var settledFollowers = prometheus.NewDesc("dibs_settled_followers_total", "Jobs that waited for others, and that this process has released, as these had ended, or cancelled, as they could never start.", []string{"outcome"}, nil)
+
+// figures are the metrics whose values a store provides, by the store's names for them.
 var figures = map[string]figure{
 	"pool_max_connections":           {prometheus.NewDesc("dibs_pool_max_connections", "How many connections this process' pool may have.", nil, nil), prometheus.GaugeValue, nil},
 	"pool_used_connections":          {poolConnections, prometheus.GaugeValue, []string{"used"}},
@@ -130,6 +132,8 @@ var figures = map[string]figure{
 	"pool_acquires":                  {prometheus.NewDesc("dibs_pool_acquires_total", "How often a connection of this process' pool was taken.", nil, nil), prometheus.CounterValue, nil},
 	"pool_waits":                     {prometheus.NewDesc("dibs_pool_waits_total", "How often a call waited for a connection of this process' pool, as none was idle.", nil, nil), prometheus.CounterValue, nil},
 	"pool_wait_seconds":              {prometheus.NewDesc("dibs_pool_wait_seconds_total", "How long calls waited for connections of this process' pool, in all.", nil, nil), prometheus.CounterValue, nil},
+	"followers_released":             {settledFollowers, prometheus.CounterValue, []string{"released"}},
+	"followers_cancelled":            {settledFollowers, prometheus.CounterValue, []string{"cancelled"}},
 	"marked_queues":                  {prometheus.NewDesc("dibs_marked_queues", "Queues whose claims by this process begin at marks, as long transactions on the server slow them down.", nil, nil), prometheus.GaugeValue, nil},
 	"marks_passed_over_transactions": {prometheus.NewDesc("dibs_marks_passed_over_transactions", "Long transactions on the server that the marks of this process have passed over.", nil, nil), prometheus.GaugeValue, nil},
 }

@@ -334,16 +334,19 @@ type claimedRow struct {
 // claims appends to jobs what a step claims. A row without a job means that none was due. The step's first columns
 // are scanned into before.
 func (c *claimedRow) claims(st step, jobs *[]*dibs.RawJob, before ...any) step {
+	var flow pgtype.Int8
 	to := slices.Concat(before, []any{
 		&c.id, &c.kind, &c.payload, &c.metadata, &c.priority, &c.runAt, &c.attempt, &c.excused, &c.maxAttempts,
-		&c.group, &c.groupLimit, &c.unique, &c.until, &c.lease, &c.cancel, &c.created, &c.claimed, &c.errors,
+		&c.group, &c.groupLimit, &c.unique, &c.until, &c.lease, &c.cancel, &c.created, &c.claimed, &c.errors, &flow,
 	})
 	st.begin = func() { c.n, *jobs = 0, nil }
 	st.row = func(scan reads.Scan) error {
 		c.n++
 		err := scan(to...)
 		if err == nil && c.id.Valid {
-			*jobs = append(*jobs, c.job())
+			j := c.job()
+			j.Flow = flow.Int64
+			*jobs = append(*jobs, j)
 		}
 		return err
 	}

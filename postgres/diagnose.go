@@ -22,7 +22,7 @@ import (
 var lookBriefly = qualify.Text(`select set_config('transaction_read_only', 'on', true), set_config('statement_timeout', '5s', true), set_config('lock_timeout', '1s', true)`)
 
 // Diagnose looks for what keeps jobs from running well: jobs that die or lose their leases, upkeep
-// that is late, long transactions, sessions that hold up others, tables that vacuum does not
+// that is late, what flows wait for, long transactions, sessions that hold up others, tables that vacuum does not
 // keep small, and settings that hurt. Each look is one short statement that only reads; what the
 // role may not see, or what takes over 5 s, is skipped. With names of parts, as Looked of a report has
 // them, it looks only at these. The command dibs doctor puts it into words.
@@ -125,6 +125,7 @@ func (s *Store) nameTurns(ctx context.Context, r *admin.Diagnosis) {
 	add("migrations", "migrate")
 	add("repairs", "repair")
 	add("wake-ups of other processes", "tell")
+	add("the ends that other jobs wait for", "sweep", "settle")
 	for _, what := range []string{"retention", "tally", "mend"} {
 		add("the upkeep "+what, "sweep", what)
 	}

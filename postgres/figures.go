@@ -9,8 +9,8 @@ func (s *Store) ObserveBatches(f func(call string, calls int)) {
 	}
 }
 
-// Figures reports by name what the store knows of itself in this process: its pool of connections, and the
-// queues whose claims long transactions slow down. Package metrics makes metrics of it.
+// Figures reports by name what the store knows of itself in this process: its pool of connections, the queues
+// whose claims long transactions slow down, and what its settlements have done with jobs that waited for others. Package metrics makes metrics of it.
 func (s *Store) Figures(report func(name string, value float64)) {
 	if s == nil || s.closed == nil || report == nil {
 		return
@@ -26,6 +26,8 @@ func (s *Store) Figures(report func(name string, value float64)) {
 	queues, passedOver := s.queues.marked()
 	report("marked_queues", float64(queues))
 	report("marks_passed_over_transactions", float64(passedOver))
+	report("followers_released", float64(s.sweeper.settler.released.Load()))
+	report("followers_cancelled", float64(s.sweeper.settler.cancelled.Load()))
 }
 
 // marked counts the queues whose claims use marks, and the transactions that these marks have passed over.

@@ -65,7 +65,7 @@ func TestFiguresOfAStore(t *testing.T) {
 	s.Figures(nil)
 	got := map[string]float64{}
 	s.Figures(func(name string, v float64) { got[name] = v })
-	if got["pool_max_connections"] != 3 || got["pool_acquires"] == 0 || got["pool_idle_connections"]+got["pool_used_connections"] == 0 || len(got) != 9 {
+	if got["pool_max_connections"] != 3 || got["pool_acquires"] == 0 || got["pool_idle_connections"]+got["pool_used_connections"] == 0 || len(got) != 11 {
 		t.Errorf("%v", got)
 	}
 	if err := s.Close(); err != nil {

@@ -32,6 +32,8 @@ type settler struct {
 	running chan struct{} // closed when the goroutine ends; nil: none runs
 	seen    atomic.Bool   // this process has seen jobs with followers or steps: its finishes look for them at once
 	again   bool          // jobs have ended since the goroutine began its last round
+
+	released, cancelled atomic.Int64 // followers, since the store was opened
 }
 
 // settleSoon has a goroutine settle what has ended. It is called after the commit.
@@ -157,7 +159,9 @@ func (s *Store) settleOnce(ctx context.Context, c conn) (r settled, err error) {
 		s.Wake(queue)
 	}
 	r.locked = locked[0] + locked[1] + locked[2]
+	s.sweeper.settler.released.Add(int64(r.released))
 	if ids := strings.Trim(ended, "{}"); ids != "" {
+		s.sweeper.settler.cancelled.Add(int64(strings.Count(ids, ",") + 1))
 		s.waits.Ended(func() (all []int64) {
 			for text := range strings.SplitSeq(ids, ",") {
 				if id, err := strconv.ParseInt(text, 10, 64); err == nil {

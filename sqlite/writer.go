@@ -68,6 +68,14 @@ func (s *Store) ObserveBatches(f func(call string, calls int)) {
 	}
 }
 
+// Figures reports by name what the store's process has counted since it opened the file: the jobs that have waited for
+// others, and that it has released or cancelled. Package metrics makes metrics of it.
+func (s *Store) Figures(report func(name string, value float64)) {
+	if s != nil && s.rows != nil {
+		s.rows.Figures(report)
+	}
+}
+
 // Turn waits until no other transaction of this process writes. It lets other processes write after a maxStretch of work.
 func (w *writer) Turn() error {
 	if time.Since(w.endedAt) > restedFor {
@@ -127,6 +135,7 @@ func (w *writer) Transact(f func(*rowstore.Session) error) (wake []string, err e
 		_ = w.Exec("rollback") // an error is ignored: SQLite may have rolled back by itself
 		return nil, err
 	}
+	w.store.rows.NoteSettled(s)
 	return s.Wakes(), nil
 }
 

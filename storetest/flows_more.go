@@ -186,6 +186,7 @@ func flowReads(t *test) {
 	s := t.stats(dibs.DefaultQueue)
 	equal(t, "waiting, blocked", []int64{s.Waiting, s.Blocked}, []int64{5, 1})
 	j := t.claimOne(dibs.ClaimRequest{})
+	equal(t, "flow of a claimed job", j.Flow, all[0])
 	t.complete(j)
 	t.waitUntil("the end is noticed", func() bool { return t.get(all[3]).WaitsFor == 2 })
 	ended := t.list(admin.Filter{State: dibs.Completed})

@@ -36,7 +36,8 @@ the direction of text, are written as \u escapes.
   outcomes    as 'finish' reads them, one a line, and 'work --lines' from its programs: id, token,
               ending (completed, retry, snooze, release, dead, cancelled), result, error, delay, add
               (new jobs, enqueued if and only if the outcome, completed, is written). A program of
-              'work --lines' may also write progress (done, total, text), and step with value
+              'work --lines' may also write progress (done, total, text), step with value, and
+              before (after, limit), which a page of jobs answers; its jobs have flow, too
   enqueued    as 'enqueue' writes them: id; line (of the input, with many); where another
               job held the unique key, existing, and replaced or pushed if that job was
   queues      as 'queue' writes them: name, paused, concurrency, rate (n, per, burst), group_limit,

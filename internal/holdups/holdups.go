@@ -316,7 +316,7 @@ func (w *Look) OfJob(j *dibs.RawJob) (list []Hold) {
 		w.kinds[j.Queue] = []string{j.Kind}
 	}
 	for _, h := range w.Of(w.Stats[i]) {
-		if !h.OfSome && (j.WaitsFor == 0 || slices.Contains(lasting, h.Reason)) {
+		if !h.OfSome && (j.WaitsFor == 0 || h.Lasts()) {
 			list = append(list, h)
 		}
 	}
@@ -337,6 +337,9 @@ func (w *Look) OfJob(j *dibs.RawJob) (list []Hold) {
 
 // lasting are the reasons that hold up a job also once those that it comes after have ended.
 var lasting = []string{"paused", "no_worker", "stopping", "no_worker_for_kind"}
+
+// Lasts reports whether the reason holds up a job until somebody starts a worker or resumes the queue.
+func (h Hold) Lasts() bool { return slices.Contains(lasting, h.Reason) }
 
 // follows is the reason why a job that comes after others does not start.
 func follows(j *dibs.RawJob, open []int64) Hold {

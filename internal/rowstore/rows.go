@@ -19,7 +19,7 @@ func scanClaimed(rows *sql.Rows) (*dibs.RawJob, error) {
 	j := &dibs.RawJob{State: dibs.Running}
 	err := rows.Scan(&j.ID, reads.Text(&j.Kind), (*[]byte)(&j.Payload), (*[]byte)(&j.Metadata), &j.Priority, reads.Time(&j.RunAt),
 		&j.Attempt, &j.Excused, &j.MaxAttempts, reads.Text(&j.Group), reads.Text(&j.UniqueKey),
-		reads.Text(&j.UniqueUntil), &j.CancelRequested, reads.Time(&j.CreatedAt), reads.History(&j.Errors))
+		reads.Text(&j.UniqueUntil), &j.CancelRequested, reads.Time(&j.CreatedAt), reads.History(&j.Errors), &j.Flow)
 	checks.Claimed(j)
 	ticks.Read(j)
 	return j, err

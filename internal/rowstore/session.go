@@ -230,7 +230,7 @@ func (s *Session) Use(m *Memory) { s.queues, s.upkeep = m.queues, &m.Upkeep }
 // Run runs f as one of several calls. If it fails, the whole transaction must be rolled back.
 func (s *Session) Run(f func(*Session) error) error {
 	s.forgetOldTime()
-	s.missed, s.jobsHeld, s.err, s.flows = false, false, nil, flows{}
+	s.missed, s.jobsHeld, s.err, s.flows = false, false, nil, flows{moved: s.flows.moved}
 	err := f(s)
 	if s.err != nil {
 		return s.err
@@ -251,7 +251,7 @@ func (s *Session) apart(exec func(text string) error, f func() error) (lost bool
 		return true, err
 	}
 	s.forgetOldTime()
-	callTime, counts, woken := s.clock.time, maps.Clone(s.counts), maps.Clone(s.woken)
+	callTime, counts, woken, moved := s.clock.time, maps.Clone(s.counts), maps.Clone(s.woken), s.flows.moved
 	var upkeep Upkeep
 	if s.upkeep != nil {
 		upkeep = *s.upkeep
@@ -262,7 +262,7 @@ func (s *Session) apart(exec func(text string) error, f func() error) (lost bool
 	if err == nil {
 		return false, nil
 	}
-	s.clock.time, s.counts, s.woken = callTime, counts, woken
+	s.clock.time, s.counts, s.woken, s.flows.moved = callTime, counts, woken, moved
 	if s.upkeep != nil {
 		*s.upkeep = upkeep
 	}

@@ -25,7 +25,11 @@ type flows struct {
 	ended    []int64 // jobs of flows that have ended, and jobs that new ones come after, whether or not they have ended
 	children []int64 // jobs that may have nothing left to wait for
 	left     bool    // rows of ended_list are left to later transactions
+	moved    moved   // since the transaction began
 }
+
+// moved counts followers.
+type moved struct{ released, cancelled int64 }
 
 // noteEnd notes that a job has ended, if others may come after it, or it after others.
 func (s *Session) noteEnd(id int64, l links) {
@@ -186,6 +190,7 @@ func (s *Session) moveFollowers(ids []int64, unmet map[int64]int64) error {
 		s.count(j.queue, func(t *tally) { t.blocked-- })
 		s.end(fate{ID: j.ID, State: dibs.Cancelled, Cause: cause, links: j.links, stepped: j.stepped}, q, &all)
 	}
+	s.flows.moved.cancelled += int64(len(jobs) - len(rest))
 	s.writeFates(&all, s.now())
 	waiting, err := s.ids("still_waiting", jsonIDs(rest))
 	if err != nil {
@@ -201,6 +206,7 @@ func (s *Session) moveFollowers(ids []int64, unmet map[int64]int64) error {
 // release lets jobs start that wait for others no more, at their run_at or now.
 func (s *Session) release(jobs []*liveJob) {
 	now := s.now()
+	s.flows.moved.released += int64(len(jobs))
 	for _, j := range jobs {
 		s.count(j.queue, func(t *tally) { t.blocked-- })
 		j.RunAt = max(j.RunAt, now)
@@ -242,6 +248,21 @@ func (s *Session) settleList() error {
 	}
 	s.flows.left = s.flows.left || more || len(rows) == maxEndedRows
 	return s.settle()
+}
+
+// NoteSettled counts what the transaction of a session has done with followers. It is called after the commit.
+func (s *Store) NoteSettled(tx *Session) {
+	s.released.Add(tx.flows.moved.released)
+	s.cancelled.Add(tx.flows.moved.cancelled)
+	tx.flows.moved = moved{}
+}
+
+// Figures reports by name what the store has counted since it was opened.
+func (s *Store) Figures(report func(name string, value float64)) {
+	if s != nil && report != nil {
+		report("followers_released", float64(s.released.Load()))
+		report("followers_cancelled", float64(s.cancelled.Load()))
+	}
 }
 
 // settleLeft looks at the jobs that a call has left, in transactions of its own, for a while. If it fails, the next sweep

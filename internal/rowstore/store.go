@@ -10,6 +10,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -26,6 +27,8 @@ type Store struct {
 	around  checks.Middleware
 	waits   waits.Group
 	bell    bell
+
+	released, cancelled atomic.Int64 // followers, since the store was opened
 }
 
 // New makes a store.

@@ -156,6 +156,7 @@ func (t *Tx) Wake() {
 	defer t.mu.Unlock()
 	t.store.Wake(t.session.Wakes()...)
 	clear(t.session.woken)
+	t.store.NoteSettled(t.session)
 	t.store.waits.Ended(func() []int64 { return t.finished })
 	t.finished = nil
 	if t.left && t.store.concurrent() != nil {

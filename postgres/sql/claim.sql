@@ -257,7 +257,8 @@ select
     t.cancel_requested,
     t.created_at,
     t.claimed_at,
-    t.errors::text
+    t.errors::text,
+    t.flow
 from setting s
 left join taken t on true
 left join lateral (

@@ -8,10 +8,17 @@
 --   cancel: a running job that somebody has cancelled, and since when it runs
 --   late: upkeep that workers should have done
 --   schedule: a schedule whose tick is over a minute late
+--   awaited: jobs of a queue and a kind (detail) that others come after, and that no worker has: the first
+--     of these others, how many they are, and the same again if there may be more
+--   kept: ended jobs of a queue that should have been deleted for 10 minutes or more, and are kept for those
+--     that come after them: the newest, how many, of up to how many that were read of each state
 -- Concurrency: one snapshot; locks nothing. Reads at most 1,000 dead jobs of a queue, where many queues
 --   have some fewer of each, 10,000 in all, 1,000 claims and their jobs, 200 returned jobs of a queue and 2,000 in all, 100,000
---   rows of the tally and 10,000 of each of the tables wake and wake_list, and one entry of an
+--   rows of the tally and 10,000 of each of the tables wake and wake_list, 200 followers of a queue and 1,000 in all with
+--   up to 3 jobs that each waits for, 100 ended jobs of a queue and state that are past retention and about 3,000 in
+--   all, with up to 20 followers of each, 100 rows of ended_list with up to 10 jobs of each, and one entry of an
 --   index for each queue and state.
+-- Of a job's followers it reads those that wait, then those that came last: they are the last to end.
 with share as materialized (
     select greatest(1, least(1000, 10000 / greatest(1, count(*)))) as n
     from dibs.queue q
@@ -67,6 +74,71 @@ with share as materialized (
         union
         select id, queue, worker, errors from returned
     ) l
+), following as materialized (
+    select greatest(1, least(200, 1000 / greatest(1, count(*)))) as n
+    from dibs.queue q
+    where exists (select from dibs.job j where j.queue = q.name and j.gate = 5 offset 0)
+), follower as materialized (
+    select f.id, q.name as queue
+    from dibs.queue q
+    cross join lateral (
+        select j.id
+        from dibs.job j
+        where j.queue = q.name and j.gate = 5
+        limit (select n from following)
+    ) f
+    limit 1000
+), awaited as (
+    select p.queue, p.kind, min(f.id) as first, count(distinct f.id) as n
+    from follower f
+    cross join lateral (
+        select e.parent
+        from dibs.edge e
+        where e.child = f.id and e.open::int = 1
+        order by e.parent
+        limit 3
+    ) w
+    cross join lateral (
+        select j.queue, j.kind
+        from dibs.job j
+        where j.id = w.parent and j.token is null
+        offset 0
+    ) p
+    group by p.queue, p.kind
+), keeping as materialized (
+    select greatest(1, least(100, 1000 / greatest(1, count(*)))) as n
+    from dibs.queue
+), past as materialized (
+    select o.id, q.name as queue, o.followed, o.finished_at + s.keep as since
+    from dibs.queue q
+    cross join lateral (values ('completed', q.keep_completed), ('dead', q.keep_dead), ('cancelled', q.keep_cancelled)) as s (state, keep)
+    cross join lateral (
+        select f.id, f.finished_at, f.followed
+        from dibs.finished f
+        where f.queue = q.name and f.state = s.state and f.finished_at < (statement_timestamp() - (s.keep + interval '10 minutes'))
+        order by f.finished_at, f.id
+        limit (select n from keeping)
+    ) o
+), kept as (
+    select p.id, p.queue, p.since
+    from past p
+    where p.followed and exists (
+        select
+        from (
+            select e.child
+            from dibs.edge e
+            where e.parent = p.id
+            order by e.open desc, e.child desc
+            limit 20
+        ) e
+        cross join lateral (
+            select
+            from dibs.job j
+            where j.id = e.child
+            offset 0
+        ) j
+        offset 0
+    )
 ), late as (
     select 'claims' as what, count(*) as n, min(check_at) as since
     from (
@@ -102,17 +174,29 @@ with share as materialized (
     select 'periods', 0, min(until) + interval '10 minutes'
     from dibs.unique_window
     union all
-    select 'history', count(*), min(k.finished_at + s.keep)
-    from dibs.queue q
-    cross join lateral (values ('completed', q.keep_completed), ('dead', q.keep_dead), ('cancelled', q.keep_cancelled)) as s (state, keep)
-    cross join lateral (
-        select f.finished_at
-        from dibs.finished f
-        where f.queue = q.name and f.state = s.state
-        order by f.finished_at
-        limit 1
-    ) k
-    where k.finished_at < (statement_timestamp() - (s.keep + interval '10 minutes'))
+    select 'history', count(*), min(since)
+    from past
+    where not followed
+    union all
+    select 'flows', count(*), min(l.at)
+    from (
+        select max(f.finished_at) as at
+        from (
+            select id, ids
+            from dibs.ended_list
+            order by id
+            limit 100
+        ) r
+        cross join unnest(r.ids[1:10]) as i (id)
+        cross join lateral (
+            select e.finished_at
+            from dibs.finished e
+            where e.id = i.id
+            offset 0
+        ) f
+        group by r.id
+    ) l
+    where l.at < (statement_timestamp() - interval '1 minute')
 )
 select 'dead', queue, max(id), count(*), (select n from share), date_part('epoch', statement_timestamp() - max(finished_at)) * 1000000, error
 from ended
@@ -133,3 +217,11 @@ union all
 select 'schedule', name, 0, 0, 0, date_part('epoch', statement_timestamp() - next_at) * 1000000, ''
 from dibs.schedule
 where next_at < (statement_timestamp() - interval '1 minute')
+union all
+select 'awaited', queue, first, n, case when (select max(c.n) from (select count(*) as n from follower group by queue) c) >= (select n from following) then n else 0 end, 0, kind
+from awaited
+union all
+select 'kept', queue, max(id), count(*), (select n from keeping), date_part('epoch', statement_timestamp() - min(since)) * 1000000, ''
+from kept
+where isfinite(since)
+group by queue

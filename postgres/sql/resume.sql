@@ -56,7 +56,8 @@ select
     t.cancel_requested,
     t.created_at,
     t.claimed_at,
-    t.errors::text
+    t.errors::text,
+    t.flow
 from taken t
 join dibs.queue s on s.name = $1
 left join lateral (

@@ -3,7 +3,7 @@
 -- Parameters: ?1 queue, ?2 priority, ?3 now, ?4 a JSON array of kinds or null for
 --   all, ?5 how many, ?6 token, ?7 end of the lease, ?8 worker.
 -- Columns out: id, kind, payload, metadata, priority, run_at, attempt, excused,
---   max_attempts, group, unique key, unique until, cancel_requested, created_at, errors.
+--   max_attempts, group, unique key, unique until, cancel_requested, created_at, errors, flow or 0.
 -- Concurrency: the only write transaction of the file, so the jobs that the subquery
 --   finds stay free. Their rows leave the ready index, so that claims never read running
 --   jobs.
@@ -38,4 +38,5 @@ returning
   unique_until,
   cancel_requested,
   created_at,
-  errors
+  errors,
+  coalesce(flow, 0)

@@ -38,4 +38,5 @@ returning
   unique_until,
   cancel_requested,
   created_at,
-  errors
+  errors,
+  coalesce(flow, 0)

@@ -98,7 +98,8 @@ and answers with a line of JSON on stdout:
 The ending is completed, retry, snooze, release, dead or cancelled, with "error" and "delay" where
 they fit; with completed, "add" is a list of jobs to enqueue with it. Before it may come
 {"id":17,"token":"1f0c…","progress":{"done":3,"total":10,"text":"…"}}, and steps that later
-attempts must not do again: {"id":17,"token":"1f0c…","step":"charge","value":{…}}.
+attempts must not do again: {"id":17,"token":"1f0c…","step":"charge","value":{…}}. The jobs that it
+comes after are asked for by {"id":17,"token":"1f0c…","before":{}}; the answer comes on stdin.
 Other lines, and those of stderr, are passed on to stderr. --concurrency processes are started, or
 with --shared one (or --processes), which gets --concurrency jobs at once and answers in any order.
 One that ends or is stopped is replaced; a job that it has read and not answered has failed. At the

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -32,6 +33,53 @@ func TestWorkLinesAddsJobs(t *testing.T) {
 			c.T.Errorf("the payload is %s", raw)
 		}
 		c.Fails(cmdline.ExitNotFound, "", []string{"show", "5"}, "no such job")
+	})
+}
+
+// A program asks for the jobs that its own comes after, in pages. A question that breaks a rule is answered with an error, and a
+// line of its log may have the same word.
+func TestWorkLinesAnswersWhatCameBefore(t *testing.T) {
+	needs.Race(t)
+	onEach(t, func(c *cli) {
+		c.OK("enqueue", "q", "1", "--kind", "part")
+		c.OK("enqueue", "q", "2", "--kind", "part")
+		c.OK("enqueue", "q", "--kind", "sum", "--after", "1,2", "--max-attempts", "1")
+		answers := c.Write("answers", "")
+		log := c.worked(`case $kind in
+			sum)
+				echo '{"before":{"noted":1}}'
+				for ask in '{}' '{"limit":1}' '{"after":1}' '{"after":"2","limit":1000}' '{"limit":0}' '{"after":-1}'; do
+					echo "{\"id\":$id,\"token\":\"$token\",\"before\":$ask}"; IFS= read -r said; printf '%s,' "$said" >>"`+answers+`"
+				done
+				echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":[$(cat "`+answers+`")$line]}" ;;
+			*) `+answer+` ;;
+			esac`, "-c", "1")
+		if !strings.Contains(log, `{"before":{"noted":1}}`) {
+			c.T.Errorf("the log is %s", log)
+		}
+		c.Has(c.Job(3), object{"state": "completed"})
+		said, _ := c.Job(3)["result"].([]any)
+		if len(said) != 7 {
+			c.T.Fatalf("the program read %v, and failed with %v", said, c.Job(3)["errors"])
+		}
+		c.Has(said[6].(map[string]any), object{"id": 3, "flow": 3})
+		for i, want := range []string{"[1 2] <nil> <nil>", "[1] 1 <nil>", "[2] <nil> <nil>", "[] <nil> <nil>", "[] <nil> before.limit: must be 1 to 1000, got 0", "[] <nil> after: must be the next of an earlier page, or 0, got -1"} {
+			line := said[i].(map[string]any)
+			page := line["before"].(map[string]any)
+			ids := []any{}
+			for _, j := range page["jobs"].([]any) {
+				job := j.(map[string]any)
+				c.Has(job, object{"state": "completed", "kind": "part"})
+				c.HasNot(job, "token")
+				if result, _ := job["result"].([]any); len(result) != 2 || fmt.Sprint(result[1]) != fmt.Sprint(job["id"]) {
+					c.T.Errorf("the result of job %v is %v", job["id"], job["result"])
+				}
+				ids = append(ids, job["id"])
+			}
+			if got := fmt.Sprint(ids, " ", page["next"], " ", line["error"]); got != want {
+				c.T.Errorf("answer %d is %s, want %s", i, got, want)
+			}
+		}
 	})
 }
 

@@ -168,30 +168,38 @@ func TestWrongAnswersOfProcessesAreRefused(t *testing.T) {
 		{`{ID,"progress":{"done":"x"}}`, `the process answered wrongly: progress.done: must be`, true},
 		{`{ID,"progress":null}`, `the process answered wrongly: it has neither "ending" nor "progress"`, true},
 		{`{ID,"step":"","value":1}`, `the process answered wrongly: it has neither "ending" nor "progress" nor "step"`, true},
-		{`{ID,"step":"charge","ending":"completed"}`, `the process answered wrongly: it has more than one of "ending", "progress" and "step"`, true},
+		{`{ID,"step":"charge","ending":"completed"}`, `the process answered wrongly: it has more than one of "ending", "progress", "step" and "before"`, true},
+		{`{ID,"before":{},"step":"charge"}`, `the process answered wrongly: it has more than one of "ending", "progress", "step" and "before"`, true},
+		{`{ID,"before":{"after":"x"}}`, `the process answered wrongly: before.after: must be an id as an earlier line gave it, got "x"`, true},
+		{`{ID,"before":{"limits":1}}`, `the process answered wrongly: before.limits: is an unknown field`, true},
+		{`{LONE,"before":{}}`, `the process wrote what is no answer: "token" is missing`, false},
 		{`{LONE,"endng":"completed"}`, `the process wrote what is no answer: endng: is an unknown field`, false},
 		{`{ID,"endng":"completed"}`, `the process answered wrongly: endng: is an unknown field`, true},
 		{`{"ending":"completed"}`, `the process wrote what is no answer: "id" is missing`, false},
-		{`{"id":"x","ending":"completed"}`, `the process wrote what is no answer: id: must be the id of the job as its line gave it, got "x"`, false},
-		{`{"id":1.5,"ending":"completed"}`, `the process wrote what is no answer: id: must be the id`, false},
-		{`{"id":9223372036854775808,"ending":"completed"}`, `the process wrote what is no answer: id: must be the id`, false},
+		{`{"id":"x","ending":"completed"}`, `the process wrote what is no answer: id: must be an id as an earlier line gave it, got "x"`, false},
+		{`{"id":1.5,"ending":"completed"}`, `the process wrote what is no answer: id: must be an id`, false},
+		{`{"id":9223372036854775808,"ending":"completed"}`, `the process wrote what is no answer: id: must be an id`, false},
 	} {
-		t.Run(term.Clip(test.line, 60), func(t *testing.T) {
-			c := onSQLite(t)
-			c.Feed(strings.Repeat("1\n", 2), "enqueue", "q", "--jsonl", "--max-attempts", "1")
-			path := c.Write("line", strings.NewReplacer("LONE", `"id":1`, "ID", `"id":1,"token":"TOKEN"`).Replace(test.line)+"\n")
-			c.worked(`pid=$$; if [ $id = 1 ]; then echo $pid >"`+path+`.pid"; sed "s/TOKEN/$token/" "`+path+`"; else read -r pid <"`+path+`.pid"; echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":$(($$ == pid))}"; fi`, "-c", "1")
-			c.Has(c.Job(1), object{"state": "dead"})
-			if got := lastError(c.Job(1)); !strings.HasPrefix(got, test.want) {
-				t.Errorf("the error is %q, want %q", term.Clip(got, 200), test.want)
-			}
-			kept := 0
-			if test.goesOn {
-				kept = 1
-			}
-			c.Has(c.Job(2), object{"state": "completed", "result": kept})
-		})
+		t.Run(term.Clip(test.line, 60), func(t *testing.T) { refuses(t, test.line, test.want, test.goesOn) })
 	}
+}
+
+// refuses expects the first job of a process that writes a line to fail with an error.
+func refuses(t *testing.T, line, want string, goesOn bool) {
+	t.Helper()
+	c := onSQLite(t)
+	c.Feed(strings.Repeat("1\n", 2), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+	path := c.Write("line", strings.NewReplacer("LONE", `"id":1`, "ID", `"id":1,"token":"TOKEN"`).Replace(line)+"\n")
+	c.worked(`pid=$$; if [ $id = 1 ]; then echo $pid >"`+path+`.pid"; sed "s/TOKEN/$token/" "`+path+`"; else read -r pid <"`+path+`.pid"; echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":$(($$ == pid))}"; fi`, "-c", "1")
+	c.Has(c.Job(1), object{"state": "dead"})
+	if got := lastError(c.Job(1)); !strings.HasPrefix(got, want) {
+		t.Errorf("the error is %q, want %q", term.Clip(got, 200), want)
+	}
+	kept := 0
+	if goesOn {
+		kept = 1
+	}
+	c.Has(c.Job(2), object{"state": "completed", "result": kept})
 }
 
 // Lines about jobs that the process does not have are noticed, and change nothing.

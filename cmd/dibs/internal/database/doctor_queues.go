@@ -248,6 +248,7 @@ func (d *medic) failing(s admin.QueueStats) {
 // jobs puts the facts about jobs and upkeep into words.
 func (d *medic) jobs(q *queueLook, facts []admin.Fact) {
 	d.dead(q, facts)
+	d.awaited(q, facts)
 	alike := map[string]int{}
 	for _, f := range facts {
 		if alike[f.Name]++; alike[f.Name] > maxAlike {
@@ -259,6 +260,8 @@ func (d *medic) jobs(q *queueLook, facts []admin.Fact) {
 			d.wrong("leases", show, "job %d of queue %s: its lease has ended %d times: its workers crash, or are cut off (the last was %s)", f.ID, name(f.About), f.N, name(f.Text))
 		case "cancel":
 			d.note("cancel", show, "job %d of queue %s was asked to stop, and still runs after %s: its handler does not heed that (worker %s)", f.ID, name(f.About), words.Roughly(f.Age), name(f.Text))
+		case "kept":
+			d.kept(f)
 		case "late":
 			d.late(q, f)
 		case "schedule":
@@ -326,6 +329,8 @@ func (d *medic) late(q *queueLook, f admin.Fact) {
 		d.note("late_groups", next, "%s or more groups wait for a sweep, %s", words.Count(f.N), who)
 	case "tally":
 		d.note("late_counts", next, "%s or more changes of counts wait for a sweep, so statistics are slow, %s", words.Count(f.N), who)
+	case "flows":
+		d.wrong("late_flows", next, "jobs ended %s ago, and nobody has looked yet at those that come after them, %s", words.Roughly(f.Age), who)
 	case "history":
 		d.note("late_history", next, "finished jobs should have been deleted %s ago, %s", words.Roughly(f.Age), who)
 	case "periods":

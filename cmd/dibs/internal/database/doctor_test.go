@@ -80,7 +80,7 @@ func (c *cli) set(d time.Duration, text string) {
 // empty removes what the test has left, so that the check at its end finds nothing.
 func (c *cli) empty() {
 	c.T.Helper()
-	for _, table := range []string{"job", "finished", "claim", "schedule", "worker"} {
+	for _, table := range []string{"job", "finished", "claim", "schedule", "worker", "edge", "ended_list"} {
 		c.BySQL("delete from %s" + table)
 	}
 	c.Run("", "check", "--repair")
@@ -326,7 +326,7 @@ func TestTheDoctorHasWordsForEveryFact(t *testing.T) {
 			}
 		}
 	}
-	elsewhere := "schedule_lock row_lock claims wake tally periods history completed cancelled view constraint function now index" // no facts, or the details of some
+	elsewhere := "schedule_lock row_lock claims wake tally periods history flows completed cancelled view constraint function now index" // no facts, or the details of some
 	for _, name := range names {
 		if strings.Contains(elsewhere, name) || name == "reader" {
 			continue
@@ -343,6 +343,7 @@ func TestTheDoctorHasWordsForEveryFact(t *testing.T) {
 			f.Text = "statement_timeout=" + hostile
 		}
 		var q queueLook
+		q.why.Stats, q.why.Queues = []admin.QueueStats{{Queue: hostile, Waiting: 1}}, []dibs.Queue{{Name: hostile}}
 		d.jobs(&q, []admin.Fact{f})
 		if found, ok := d.word(f, []admin.Fact{f}); ok {
 			d.Findings = append(d.Findings, found)

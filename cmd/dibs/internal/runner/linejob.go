@@ -70,8 +70,8 @@ func (w *Lines) freeSeat(s *lineSeat) {
 func (p *lineProcess) await(ctx context.Context, j *lineJob) *lineAnswer {
 	for over := false; !over; {
 		select {
-		case s := <-j.steps:
-			p.putStep(ctx, j, s)
+		case a := <-j.asks:
+			p.heed(ctx, j, a)
 			continue
 		case a := <-j.answer:
 			p.putSteps(ctx, j)

@@ -49,7 +49,7 @@ type LineOptions struct {
 	MaxJobs     int        // how many jobs a process is given; 0: any number
 	JSON        bool       // the log is JSON
 	Stderr      io.Writer  // where the processes' logs go
-	Store       dibs.Store // keeps the steps of jobs, if it is a dibs.StepStore
+	Store       dibs.Store // keeps the steps of jobs, and knows what came before them, if it can
 }
 
 func NewLines(p *Program, o LineOptions) *Lines {

@@ -53,7 +53,7 @@ type lineJob struct {
 	job    *dibs.RawJob
 	offset int64           // where its line begins in the process' stdin
 	answer chan lineAnswer // has room for the only answer
-	steps  chan stepAnswer // steps to write, which the job's handler does
+	asks   chan lineAnswer // steps to write and questions to answer, which the job's handler does
 }
 
 // startProcess starts a process.
@@ -126,7 +126,7 @@ func (p *lineProcess) give(job *dibs.RawJob, line []byte) (j *lineJob, has bool)
 	if !p.pool.Shared {
 		p.errs.kept, p.errs.cut = p.errs.kept[:0], false // what it wrote before belongs to other jobs
 	}
-	j = &lineJob{job: job, offset: p.queued, answer: make(chan lineAnswer, 1), steps: make(chan stepAnswer, maxUnconfirmed)}
+	j = &lineJob{job: job, offset: p.queued, answer: make(chan lineAnswer, 1), asks: make(chan lineAnswer, maxUnanswered)}
 	p.jobs[job.ID] = j
 	if p.given++; p.given == 1 {
 		p.silence = time.AfterFunc(p.pool.silentAfter, func() { p.pool.noteSilence(p) })
@@ -211,12 +211,12 @@ func (p *lineProcess) take(a lineAnswer) {
 		if err := j.job.SetProgress(a.Progress.Done, a.Progress.Total, a.Progress.Text); err != nil {
 			p.pool.Log.Warn("a job's progress is ignored", "job", id, "error", err, "pid", p.cmd.Process.Pid)
 		}
-	case a.Step != "" && a.wrong == nil:
+	case (a.Step != "" || a.Before != nil) && a.wrong == nil:
 		select {
-		case j.steps <- stepAnswer{a.Step, a.Value}:
+		case j.asks <- a:
 		default:
 			delete(p.jobs, id)
-			a.wrong = fmt.Errorf("it writes steps and does not wait until they are confirmed: %d at once at most", maxUnconfirmed)
+			a.wrong = fmt.Errorf("it writes steps or asks what came before, and does not wait for the answers: %d at once at most", maxUnanswered)
 			j.answer <- a
 		}
 	default:

@@ -46,6 +46,7 @@ type jobLine struct {
 	Group       string          `json:"group,omitempty"`
 	Schedule    string          `json:"schedule,omitempty"`
 	Tick        time.Time       `json:"tick,omitzero"`
+	Flow        lineID          `json:"flow,omitempty"`
 	CreatedAt   time.Time       `json:"created_at,omitzero"`
 	Metadata    json.RawMessage `json:"metadata,omitempty"`
 	Steps       stepValues      `json:"steps,omitempty"` // what earlier attempts have done
@@ -59,7 +60,7 @@ type stepValues map[string]json.RawMessage
 func lineOf(j *dibs.RawJob, steps stepValues) ([]byte, error) {
 	line, err := encodeLine(jobLine{
 		ID: lineID(j.ID), Token: j.Token, Key: j.Key, Queue: j.Queue, Kind: j.Kind, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts,
-		Group: j.Group, Schedule: j.Schedule, Tick: j.Tick, CreatedAt: j.CreatedAt, Metadata: j.Metadata, Steps: steps, Payload: j.Payload,
+		Group: j.Group, Schedule: j.Schedule, Tick: j.Tick, Flow: lineID(j.Flow), CreatedAt: j.CreatedAt, Metadata: j.Metadata, Steps: steps, Payload: j.Payload,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the job cannot be written as a line of JSON: %w", err)
@@ -98,7 +99,7 @@ func (id lineID) MarshalJSON() ([]byte, error) {
 func (id *lineID) UnmarshalJSON(raw []byte) error {
 	n, err := strconv.ParseInt(string(bytes.Trim(raw, `"`)), 10, 64)
 	if err != nil {
-		return fmt.Errorf("must be the id of the job as its line gave it, got %.40s", raw)
+		return fmt.Errorf("must be an id as an earlier line gave it, got %.40s", raw)
 	}
 	*id = lineID(n)
 	return nil
@@ -116,6 +117,7 @@ type lineAnswer struct {
 	Progress *lineProgress   `json:"progress"`
 	Step     string          `json:"step"`
 	Value    json.RawMessage `json:"value"` // what the step leaves
+	Before   *beforeAsk      `json:"before"`
 
 	wrong error // what is wrong with an answer whose job is known
 }
@@ -145,6 +147,7 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 		Ending   json.RawMessage
 		Progress json.RawMessage
 		Step     json.RawMessage
+		Before   json.RawMessage
 	}
 	broken := json.Unmarshal(line, &about)
 	var token dibs.Token
@@ -162,16 +165,16 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 		return a, errors.New(`"id" is given twice`)
 	case about.ID == nil:
 		return a, errors.New(`"id" is missing: give the one of the job's line`)
-	case err == nil && !says:
+	case err == nil && !says && about.Before == nil:
 		err = errors.New(`"ending" is missing: completed, retry, snooze, release, dead or cancelled`)
 	case err == nil && about.Ending != nil && about.Progress != nil:
 		err = errors.New(`it has both "ending" and "progress"`)
 	case err == nil && a.says() > 1:
-		err = errors.New(`it has more than one of "ending", "progress" and "step"`)
+		err = errors.New(`it has more than one of "ending", "progress", "step" and "before"`)
 	case err == nil && a.Token.IsZero():
 		err = errors.New(`"token" is missing: give the one of the job's line`)
 	case err == nil:
-		err = errors.New(`it has neither "ending" nor "progress" nor "step"`)
+		err = errors.New(`it has neither "ending" nor "progress" nor "step" nor "before"`)
 	}
 	wrong := errors.New(wire.Reason(err))
 	if about.Ending == nil && about.Progress == nil && about.Step == nil && token.IsZero() {
@@ -182,7 +185,7 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 
 // says counts what an answer says of its job: only one thing is right.
 func (a *lineAnswer) says() (n int) {
-	for _, is := range []bool{a.Ending != "", a.Progress != nil, a.Step != ""} {
+	for _, is := range []bool{a.Ending != "", a.Progress != nil, a.Step != "", a.Before != nil} {
 		if is {
 			n++
 		}

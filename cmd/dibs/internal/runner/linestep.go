@@ -8,17 +8,11 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// maxUnconfirmed is how many steps of a job may wait for their confirmation.
-const maxUnconfirmed = 16
+// maxUnanswered is how many steps and questions of a job may wait for their answers.
+const maxUnanswered = 16
 
 // lastStepWait is how long a step may take to be written that came when its job was to stop.
 const lastStepWait = 5 * time.Second
-
-// stepAnswer is a step that a process has done.
-type stepAnswer struct {
-	name  string
-	value json.RawMessage
-}
 
 // stepsOf reads what earlier attempts of a job have done. Stores of adopted tables keep no steps.
 func (w *Lines) stepsOf(ctx context.Context, job *dibs.RawJob) (stepValues, error) {
@@ -41,8 +35,10 @@ func (w *Lines) stepsOf(ctx context.Context, job *dibs.RawJob) (stepValues, erro
 func (p *lineProcess) putSteps(ctx context.Context, j *lineJob) {
 	for {
 		select {
-		case s := <-j.steps:
-			p.putStep(ctx, j, s)
+		case a := <-j.asks:
+			if a.Step != "" {
+				p.putStep(ctx, j, a)
+			}
 		default:
 			return
 		}
@@ -50,26 +46,31 @@ func (p *lineProcess) putSteps(ctx context.Context, j *lineJob) {
 }
 
 // putStep writes a step, and tells the process that it is written, or why it is not.
-func (p *lineProcess) putStep(ctx context.Context, j *lineJob, s stepAnswer) {
-	if s.value == nil {
-		s.value = json.RawMessage("null")
+func (p *lineProcess) putStep(ctx context.Context, j *lineJob, a lineAnswer) {
+	if a.Value == nil {
+		a.Value = json.RawMessage("null")
 	}
 	if ctx.Err() != nil { // it was done all the same, and the lease may still hold
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(context.WithoutCancel(ctx), lastStepWait)
 		defer stop()
 	}
-	_, err := dibs.Step(ctx, j.job, s.name, func(context.Context) (json.RawMessage, error) { return s.value, nil })
+	_, err := dibs.Step(ctx, j.job, a.Step, func(context.Context) (json.RawMessage, error) { return a.Value, nil })
 	answer := struct {
 		ID    lineID     `json:"id"`
 		Token dibs.Token `json:"token"`
 		Step  string     `json:"step"`
 		Error string     `json:"error,omitempty"`
-	}{ID: lineID(j.job.ID), Token: j.job.Token, Step: s.name}
+	}{ID: lineID(j.job.ID), Token: j.job.Token, Step: a.Step}
 	if err != nil {
 		answer.Error = err.Error()
 	}
-	line, err := encodeLine(answer)
+	p.reply(answer)
+}
+
+// reply writes a line about a job to the process.
+func (p *lineProcess) reply(v any) {
+	line, err := encodeLine(v)
 	if err != nil {
 		return // cannot happen
 	}
