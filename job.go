@@ -125,8 +125,8 @@ type RawJob struct {
 	// worker ends such a job as dead, without calling a handler.
 	Fault string `json:"fault,omitempty"`
 
-	// WaitsFor is how many of the jobs that it comes after have not ended yet. Get and List set it; List counts
-	// up to 1,000.
+	// WaitsFor is how many of the jobs that it comes after have not ended yet. Get counts up to 100,000, List up to
+	// 1,000.
 	WaitsFor int `json:"waits_for,omitempty"`
 	// Flow is the least id of the call that has enqueued it, if a job of that call comes after another.
 	Flow int64 `json:"flow,omitempty"`

@@ -67,9 +67,10 @@ type Admin interface {
 
 	// Followers counts the blocked jobs of a queue that come after others, up to FollowersCap. It reads no other jobs.
 	Followers(ctx context.Context, queue string) (int, error)
-	// Flow counts the jobs that a job comes after, those that come after it, and those of its flow. It reads all of
-	// them, without their payloads.
-	Flow(ctx context.Context, id int64) (Flow, error)
+	// Flow counts the jobs that a job comes after, those that come after it, those of its flow, and those that were
+	// cancelled because of it: up to most of each, but of its flow up to most that have not ended and up to most in
+	// each final state. 0 counts all of them. It reads the jobs that it counts, without their payloads.
+	Flow(ctx context.Context, id int64, most int) (Flow, error)
 	// FlowJobs lists the ids of the jobs with this Flow that have not ended, newest first: up to dibs.MaxBatch of those
 	// below before; 0: from the newest on.
 	FlowJobs(ctx context.Context, flow, before int64) ([]int64, error)

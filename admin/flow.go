@@ -11,6 +11,7 @@ type Flow struct {
 	After  []FlowRow  `json:"after"`  // the jobs that come after it, without theirs
 	All    []FlowRow  `json:"all"`    // the jobs with the same Flow, this one among them
 	Open   []int64    `json:"open"`   // those jobs of Before that have not ended: the first MaxOpen, by id
+	Caused int64      `json:"caused"` // jobs that were cancelled because of it: a Requeue of it puts them back
 	// More is true if there are too many queues, kinds and states to count: the rows have the largest counts only.
 	More bool `json:"more,omitempty"`
 }
@@ -19,6 +20,7 @@ type Flow struct {
 type FlowRow struct {
 	Queue     string `json:"queue"`
 	Kind      string `json:"kind"`
+	First     int64  `json:"first"` // the least id of the jobs that are counted
 	Waiting   int64  `json:"waiting"`
 	Blocked   int64  `json:"blocked"`
 	Running   int64  `json:"running"`
@@ -57,10 +59,10 @@ func (r *FlowRow) of(s dibs.State) *int64 {
 }
 
 // Ended counts the jobs that have ended.
-func (r *FlowRow) Ended() int64 { return r.Completed + r.Dead + r.Cancelled + r.Unneeded }
+func (r FlowRow) Ended() int64 { return r.Completed + r.Dead + r.Cancelled + r.Unneeded }
 
 // Jobs counts all jobs.
-func (r *FlowRow) Jobs() int64 { return r.Waiting + r.Blocked + r.Running + r.Ended() }
+func (r FlowRow) Jobs() int64 { return r.Waiting + r.Blocked + r.Running + r.Ended() }
 
 const (
 	// MaxOpen is how many ids Flow.Open has at most.

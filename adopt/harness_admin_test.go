@@ -316,7 +316,9 @@ func (h *harness) Backlogs(context.Context, string, string) ([]admin.Backlog, er
 
 func (h *harness) Followers(context.Context, string) (int, error) { return 0, errHarness }
 
-func (h *harness) Flow(context.Context, int64) (admin.Flow, error) { return admin.Flow{}, errHarness }
+func (h *harness) Flow(context.Context, int64, int) (admin.Flow, error) {
+	return admin.Flow{}, errHarness
+}
 
 func (h *harness) FlowJobs(context.Context, int64, int64) ([]int64, error) { return nil, errHarness }
 

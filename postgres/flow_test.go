@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -292,4 +293,50 @@ func TestUpkeepFindsFollowersThatNobodyLooksAt(t *testing.T) {
 	b.must(err)
 	b.becomes(ids[1], dibs.Cancelled)
 	b.becomes(ids[3], dibs.Waiting)
+}
+
+// However many jobs a flow has, and however many a job comes after, few of them are read.
+func TestFlowsReadABoundedNumberOfRows(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	if err := Migrate(t.Context(), url, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // nothing is left to fail
+	const n, most = 20_000, 100
+	bind := n + 1
+	for _, text := range []string{
+		"insert into dibs.queue (name) values ('q')",
+		fmt.Sprintf(`insert into dibs.job (id, queue, kind, payload, run_at, created_at, max_attempts, priority, gate, flow, followed)
+			select i, 'q', case when i > %[1]d then 'bind' else 'page' end, '1', now(), now(), 1, 1, case when i > %[1]d then 5 else 0 end, 1, i <= %[1]d from generate_series(1, %[1]d + 1) i where i %% 2 = 1`, n),
+		fmt.Sprintf(`insert into dibs.finished (id, state, finished_at, run_at, created_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, payload, flow, cause)
+			select i, case when i > %[1]d + 1 then 'cancelled' when i %% 4000 = 0 then 'dead' else 'completed' end, now(), now(), now(), 1, 0, 1, 1, false, 'q', 'page', '1', 1, case when i > %[1]d then 4000 end
+			from generate_series(1, 2 * %[1]d) i where i %% 2 = 0 or i > %[1]d + 1`, n),
+		fmt.Sprintf("insert into dibs.edge (child, parent, need, open) select %[1]d + 1, i, 'ended', i %% 2 = 1 from generate_series(1, %[1]d) i", n),
+		"analyze dibs.job", "analyze dibs.finished", "analyze dibs.edge",
+	} {
+		if _, err := s.pool.Exec(t.Context(), text); err != nil {
+			t.Fatal(text, err)
+		}
+	}
+	read := countReads(t, s)
+	for id, want := range map[int64]dibs.State{int64(bind): dibs.Blocked, 4000: dibs.Dead} {
+		before := [3]int{read("dibs.job"), read("dibs.finished"), read("dibs.edge")}
+		f, err := s.Flow(t.Context(), id, most)
+		if err != nil || f.State != want || len(f.All) != 2 || f.All[0].Completed != most || f.All[0].Waiting+f.All[1].Blocked != most || f.All[0].Dead != n/4000 || f.All[0].Cancelled != most {
+			t.Errorf("job %d: %+v, %v", id, f, err)
+		}
+		if id == 4000 && f.Caused != most {
+			t.Errorf("%d were cancelled because of job %d", f.Caused, id)
+		}
+		for i, table := range []string{"dibs.job", "dibs.finished", "dibs.edge"} {
+			if n := read(table) - before[i]; n > 8*most {
+				t.Errorf("for job %d it reads %d rows of %s", id, n, table)
+			}
+		}
+	}
 }

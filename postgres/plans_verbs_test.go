@@ -324,7 +324,7 @@ func (e *explaining) operate() {
 	e.must(err)
 	_, err = s.Followers(ctx, "q")
 	e.must(err)
-	_, err = s.Flow(ctx, 1)
+	_, err = s.Flow(ctx, 1, 10)
 	if !errors.Is(err, dibs.ErrNotFound) {
 		e.must(err)
 	}

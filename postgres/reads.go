@@ -112,8 +112,8 @@ func (s *Store) Followers(ctx context.Context, queue string) (int, error) {
 }
 
 // Flow implements admin.Admin.
-func (s *Store) Flow(ctx context.Context, id int64) (admin.Flow, error) {
-	return s.reads().Flow(ctx, id)
+func (s *Store) Flow(ctx context.Context, id int64, most int) (admin.Flow, error) {
+	return s.reads().Flow(ctx, id, most)
 }
 
 // FlowJobs implements admin.Admin.

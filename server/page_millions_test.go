@@ -19,8 +19,8 @@ import (
 )
 
 // BenchmarkPagesOfMillions opens each page on PostgreSQL with DIBS_PAGE_JOBS jobs, 10 million by default, a fifth of
-// them dead. Each page is asked of a new server, which keeps nothing yet: -benchtime 20x. Figures: the median and the
-// worst time until the whole page has come, in milliseconds.
+// them dead, and with 10,000 flows of three jobs and one of 100,000. Each page is asked of a new server, which keeps
+// nothing yet: -benchtime 20x. Figures: the median and the worst time until the whole page has come, in milliseconds.
 func BenchmarkPagesOfMillions(b *testing.B) {
 	n := 10_000_000
 	if text := os.Getenv("DIBS_PAGE_JOBS"); text != "" {
@@ -39,6 +39,7 @@ func BenchmarkPagesOfMillions(b *testing.B) {
 	defer db.Close() // without the consistency check, which reads all jobs
 	m := &millions{B: b, Database: db}
 	m.fill(n)
+	m.flows()
 	for _, path := range m.paths() {
 		b.Run(strings.NewReplacer("/", "_").Replace(path), func(b *testing.B) {
 			var times []float64
@@ -66,6 +67,8 @@ type millions struct {
 	*testing.B
 	admin.Database
 	waiting, dead, completed, blocked int64
+	// chain is a job in a flow of three. large waits for 100,000 others; dropped is a dead one of these.
+	chain, large, dropped int64
 }
 
 // fill enqueues n jobs in 20 queues, half of them in one: a fifth dead, a fifth completed, 1 % scheduled, 1 % in groups.
@@ -123,6 +126,36 @@ func (m *millions) end(queue string, ending func(dibs.Lease, int) dibs.Outcome) 
 	return id
 }
 
+// flows enqueues 10,000 flows of three jobs, and one whose first jobs add 100,000 others, half of which then end.
+func (m *millions) flows() {
+	for range 10_000 {
+		made, err := m.Enqueue(m.Context(), []dibs.NewJob{
+			{Queue: "chains", Kind: "load", Ref: "a"}, {Queue: "chains", Kind: "convert", Ref: "b", After: []dibs.Dep{{Ref: "a"}}}, {Queue: "chains", Kind: "publish", After: []dibs.Dep{{Ref: "b"}}},
+		})
+		m.must(err)
+		m.chain = made[1].ID
+	}
+	jobs := slices.Repeat([]dibs.NewJob{{Queue: "books", Kind: "split", Ref: "split"}}, 10)
+	made, err := m.Enqueue(m.Context(), append(jobs, dibs.NewJob{Queue: "books", Kind: "bind", After: []dibs.Dep{{Ref: "split", On: dibs.NeedEnded}}}))
+	m.must(err)
+	m.large = made[10].ID
+	splits, err := m.Claim(m.Context(), dibs.ClaimRequest{Queue: "books", Worker: "w", N: 10})
+	m.must(err)
+	for _, j := range splits {
+		o := j.Lease().Complete(nil)
+		o.Add = slices.Repeat([]dibs.NewJob{{Queue: "books", Kind: "render"}}, dibs.MaxBatch)
+		m.must(m.Finish(m.Context(), []dibs.Outcome{o}))
+	}
+	for range 5 {
+		m.dropped = m.end("books", func(l dibs.Lease, i int) dibs.Outcome {
+			if i == dibs.MaxBatch-1 {
+				return l.Die("no ink")
+			}
+			return l.Complete(nil)
+		})
+	}
+}
+
 func (m *millions) must(err error) {
 	m.Helper()
 	if err != nil {
@@ -137,6 +170,7 @@ func (m *millions) paths() []string {
 		"/queues/mail?state=dead&kind=receipt", "/queues/mail?state=dead&error=refused", "/queues/mail?state=dead&error=nowhere", "/queues/mail?state=dead&since=2h",
 		"/queues/mail?kind=none", "/queues/mail?worker=nobody", "/queues/mail?payload=nowhere", "/queues/mail?state=dead&payload=nowhere",
 		fmt.Sprintf("/jobs/%d", m.waiting), fmt.Sprintf("/jobs/%d", m.dead), fmt.Sprintf("/jobs/%d", m.completed), fmt.Sprintf("/jobs/%d", m.blocked),
+		"/queues/chains", "/queues/books", fmt.Sprintf("/jobs/%d", m.chain), fmt.Sprintf("/jobs/%d", m.large), fmt.Sprintf("/jobs/%d", m.dropped),
 		"/v1/stats",
 	}
 }

@@ -217,9 +217,10 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 		if err := db.Finish(t.Context(), []dibs.Outcome{outcome}); err != nil {
 			t.Fatal(err)
 		}
+		follower := enqueue(t, db, dibs.NewJob{Queue: evil, Kind: evil, After: []dibs.Dep{{ID: id}}})[0]
 		b := newBrowser(t, serve(t, db))
 		path := "/queues/" + strings.NewReplacer("/", "%2F", "<", "%3C", ">", "%3E", " ", "%20", `"`, "%22", "{", "%7B", "}", "%7D").Replace(evil)
-		for _, p := range []string{"/", path, path + "?state=dead", path + "?kind=%3Cscript%3E&group=%22%3E%3Cscript%3E", fmt.Sprintf("/jobs/%d", id), "/workers", "/schedules", "/find?q=%3Cscript%3Ealert(1)%3C/script%3E"} {
+		for _, p := range []string{"/", path, path + "?state=dead", path + "?kind=%3Cscript%3E&group=%22%3E%3Cscript%3E", fmt.Sprintf("/jobs/%d", id), fmt.Sprintf("/jobs/%d", follower), "/workers", "/schedules", "/find?q=%3Cscript%3Ealert(1)%3C/script%3E"} {
 			_, page := b.open(p)
 			for _, bad := range []string{"<script>alert", "<img src=x", "\u202e", "\u2066", "\u200f", "\u001b", "\u0007", "<no value>", "%!"} {
 				if strings.Contains(page, bad) {
@@ -228,6 +229,7 @@ func TestHostileTextIsShownAsText(t *testing.T) {
 			}
 		}
 		b.sees(fmt.Sprintf("/jobs/%d", id), "&lt;script&gt;alert(1)")
+		b.sees(fmt.Sprintf("/jobs/%d", follower), "Flow ", `"row" href="../queues/%22%27%3E%3Cscript`)
 		if status, page := b.send(path + "/pause"); status != http.StatusOK || strings.Contains(page, "<script>alert") {
 			t.Errorf("%d %s", status, page)
 		}

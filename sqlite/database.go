@@ -241,8 +241,8 @@ func (s *Store) Followers(ctx context.Context, queue string) (int, error) {
 }
 
 // Flow counts the jobs around one: see admin.Admin.
-func (s *Store) Flow(ctx context.Context, id int64) (admin.Flow, error) {
-	return s.reads().Flow(ctx, id)
+func (s *Store) Flow(ctx context.Context, id int64, most int) (admin.Flow, error) {
+	return s.reads().Flow(ctx, id, most)
 }
 
 // FlowJobs lists the jobs of a flow that have not ended: see admin.Admin.

@@ -17,6 +17,7 @@ var flowCases = []oneCase{
 	{"a job that dies cancels its followers level by level, with the cause", flowDeath},
 	{"followers wait while a job is retried, snoozed and released", flowRetry},
 	{"the jobs around one are counted by queue and kind", flowLook},
+	{"a flow is counted as far as is asked for", flowUpTo},
 	{"an expired lease that kills a job cancels its followers", flowExpiry},
 	{"a cancelled job cancels its followers, and a cancelled follower its own", flowCancel},
 	{"a job may come after one that waits, runs, is completed or dead", flowExisting},

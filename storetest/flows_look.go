@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/admin"
@@ -22,18 +23,18 @@ func flowLook(t *test) {
 	f := t.flow(bind)
 	equal(t, "flow, state and open jobs", f, admin.Flow{
 		ID: bind, Flow: first, State: dibs.Blocked, Open: []int64{first, ids[1]},
-		Before: []admin.FlowRow{{Queue: dibs.DefaultQueue, Kind: "page", Waiting: 2}},
+		Before: []admin.FlowRow{{Queue: dibs.DefaultQueue, Kind: "page", First: first, Waiting: 2}},
 		After:  []admin.FlowRow{},
 		All: []admin.FlowRow{
-			{Queue: dibs.DefaultQueue, Kind: "page", Waiting: 2},
-			{Queue: dibs.DefaultQueue, Kind: "bind", Blocked: 1},
-			{Queue: "other", Kind: "clean", Blocked: 1},
-			{Queue: dibs.DefaultQueue, Kind: "mail", Blocked: 1},
+			{Queue: dibs.DefaultQueue, Kind: "page", First: first, Waiting: 2},
+			{Queue: dibs.DefaultQueue, Kind: "bind", First: bind, Blocked: 1},
+			{Queue: "other", Kind: "clean", First: clean, Blocked: 1},
+			{Queue: dibs.DefaultQueue, Kind: "mail", First: mail, Blocked: 1},
 		},
 	})
 	equal(t, "the flow of a job that was enqueued alone", t.flow(plain), admin.Flow{
 		ID: plain, State: dibs.Waiting, Open: []int64{}, Before: []admin.FlowRow{}, All: []admin.FlowRow{},
-		After: []admin.FlowRow{{Queue: dibs.DefaultQueue, Kind: "late", Blocked: 1}},
+		After: []admin.FlowRow{{Queue: dibs.DefaultQueue, Kind: "late", First: late, Blocked: 1}},
 	})
 	equal(t, "followers", []int{t.followers(dibs.DefaultQueue), t.followers("other"), t.followers("nosuch")}, []int{3, 1, 0})
 	live, err := t.db.FlowJobs(t.ctx, first, 0)
@@ -50,14 +51,14 @@ func flowLook(t *test) {
 	t.becomes(dibs.Waiting, bind, clean)
 	f = t.flow(first)
 	equal(t, "rows after the ends", f.All, []admin.FlowRow{
-		{Queue: dibs.DefaultQueue, Kind: "page", Completed: 2},
-		{Queue: dibs.DefaultQueue, Kind: "bind", Waiting: 1},
-		{Queue: "other", Kind: "clean", Waiting: 1},
-		{Queue: dibs.DefaultQueue, Kind: "mail", Unneeded: 1},
+		{Queue: dibs.DefaultQueue, Kind: "page", First: first, Completed: 2},
+		{Queue: dibs.DefaultQueue, Kind: "bind", First: bind, Waiting: 1},
+		{Queue: "other", Kind: "clean", First: clean, Waiting: 1},
+		{Queue: dibs.DefaultQueue, Kind: "mail", First: mail, Unneeded: 1},
 	})
 	equal(t, "jobs that come after the first", len(f.After), 4)
 	equal(t, "jobs that the late one waits for", t.flow(late).Open, []int64{plain})
-	if _, err := t.db.Flow(t.ctx, 1<<40); !errors.Is(err, dibs.ErrNotFound) {
+	if _, err := t.db.Flow(t.ctx, 1<<40, 0); !errors.Is(err, dibs.ErrNotFound) {
 		t.Errorf("the flow of no job: %v", err)
 	}
 	if _, err := t.db.Followers(t.ctx, ""); !errors.Is(err, dibs.ErrInvalid) {
@@ -68,9 +69,63 @@ func flowLook(t *test) {
 	equal(t, "cancelled", ended, []int64{late})
 }
 
-func (t *test) flow(id int64) admin.Flow {
+// A count ends where the caller wants it to, but none of what has not ended or has died hides behind what is completed.
+func flowUpTo(t *test) {
+	page := dibs.NewJob{Kind: "page", Ref: "page"}
+	jobs := append(copies(9, page),
+		dibs.NewJob{Kind: "bind", Ref: "bind", After: []dibs.Dep{{Ref: "page", On: dibs.NeedEnded}}},
+		dibs.NewJob{Kind: "sell", After: []dibs.Dep{{Ref: "page"}, {Ref: "bind"}}},
+		dibs.NewJob{Kind: "tell", After: []dibs.Dep{{Ref: "page"}}})
+	ids := t.enqueue(jobs...)
+	equal(t, "rows of the flow, up to 4 of those that have not ended", t.flowUpTo(ids[0], 4).All, []admin.FlowRow{
+		{Queue: dibs.DefaultQueue, Kind: "page", First: ids[0], Waiting: 2},
+		{Queue: dibs.DefaultQueue, Kind: "sell", First: ids[10], Blocked: 1},
+		{Queue: dibs.DefaultQueue, Kind: "tell", First: ids[11], Blocked: 1},
+	})
+	last := t.claim(dibs.ClaimRequest{N: 9, Kinds: []string{"page"}})
+	for _, j := range last[:7] {
+		t.finish(j.Lease().Complete(nil))
+	}
+	dead := last[7].ID
+	t.finish(last[7].Lease().Die("no ink"))
+	t.becomes(dibs.Cancelled, ids[10], ids[11])
+	f := t.flowUpTo(ids[9], 3)
+	equal(t, "rows of the flow, up to 3 of each end", f.All, []admin.FlowRow{
+		{Queue: dibs.DefaultQueue, Kind: "page", First: ids[0], Running: 1, Completed: 3, Dead: 1},
+		{Queue: dibs.DefaultQueue, Kind: "bind", First: ids[9], Blocked: 1},
+		{Queue: dibs.DefaultQueue, Kind: "sell", First: ids[10], Cancelled: 1},
+		{Queue: dibs.DefaultQueue, Kind: "tell", First: ids[11], Cancelled: 1},
+	})
+	equal(t, "3 of those before, and those that are waited for", []any{f.Before[0].Jobs(), f.Open}, []any{int64(3), []int64{last[8].ID}})
+	equal(t, "2 of the 3 that come after", sumOf(t.flowUpTo(dead, 2).After), int64(2))
+	for most, want := range map[int]int64{0: 2, 1: 1, 2: 2, 9: 2} {
+		equal(t, fmt.Sprintf("cancelled because of one, up to %d", most), t.flowUpTo(dead, most).Caused, want)
+	}
+	equal(t, "cancelled because of another", t.flowUpTo(ids[0], 0).Caused, int64(0))
+	if _, err := t.db.Flow(t.ctx, dead, -1); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("up to -1: %v", err)
+	}
+	sameIDs(t, "requeued", t.requeue(dead), []int64{dead})
+	equal(t, "cancelled because of it once it was requeued", t.flowUpTo(dead, 0).Caused, int64(0))
+	t.complete(last[8])
+	t.complete(t.startsSoon("the page again", dead)...)
+	t.complete(t.startsSoon("what comes after the end", ids[9], ids[11])...)
+	t.complete(t.startsSoon("the last", ids[10])...)
+}
+
+// sumOf counts the jobs of rows.
+func sumOf(rows []admin.FlowRow) (n int64) {
+	for _, r := range rows {
+		n += r.Jobs()
+	}
+	return n
+}
+
+func (t *test) flow(id int64) admin.Flow { return t.flowUpTo(id, 0) }
+
+func (t *test) flowUpTo(id int64, most int) admin.Flow {
 	t.Helper()
-	f, err := t.db.Flow(t.ctx, id)
+	f, err := t.db.Flow(t.ctx, id, most)
 	t.must(err)
 	return f
 }

@@ -32,6 +32,7 @@ func (p *Page) actions() map[string]action {
 		"/schedules/{name}/pause":   p.pauseSchedule(true),
 		"/schedules/{name}/resume":  p.pauseSchedule(false),
 		"/schedules/{name}/run-now": p.runSchedule,
+		"/flows/{flow}/cancel":      p.cancelFlow,
 		"/failures/requeue":         p.changeFailures(requeueEnded),
 		"/failures/prune":           p.changeFailures(deleteEnded),
 	}
@@ -89,15 +90,21 @@ func (p *Page) cancelJob(r *request) (to, done string, err error) {
 
 func (p *Page) requeueJob(r *request) (to, done string, err error) {
 	return p.changeJob(r, func(j *dibs.RawJob) (string, error) {
+		others := p.caused(r, j.ID)
 		ids, err := p.DB.Requeue(r.Context(), []int64{j.ID}, time.Time{})
 		if err != nil {
 			return "", err
 		}
-		p.audit(r, "requeue", len(ids), fmt.Sprint("job ", j.ID))
 		if len(ids) == 0 {
 			return "", &refusal{409, fmt.Sprintf("Job %d has not ended, so it cannot be requeued.", j.ID)}
 		}
-		return fmt.Sprintf("Job %d waits again.", j.ID), nil
+		what, done := fmt.Sprint("job ", j.ID), fmt.Sprintf("Job %d waits again", j.ID)
+		if others > 0 {
+			what += ", and those that were cancelled because of it"
+			done += "; " + verb(int64(others), "job that was cancelled because of it waits, too", "jobs that were cancelled because of it wait, too")
+		}
+		p.audit(r, "requeue", len(ids)+others, what)
+		return done + ".", nil
 	})
 }
 

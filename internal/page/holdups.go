@@ -47,6 +47,10 @@ func (p *Page) explain(r *request, v *jobView, now look) error {
 	w.Stats = now.stats
 	var inGroup, inQueue bool
 	for _, h := range w.OfJob(j) {
+		if h.Reason == "after" && v.waits != nil {
+			v.Why = append(v.Why, *v.waits)
+			continue
+		}
 		bad := slices.Contains([]string{"no_worker", "no_worker_for_kind", "stopping"}, h.Reason)
 		v.Why = append(v.Why, alarm{Queue: j.Queue, Text: h.Plain(), Bad: bad})
 		inGroup = inGroup || h.Reason == "group"

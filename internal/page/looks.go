@@ -36,6 +36,7 @@ type look struct {
 	deathsAt  time.Time
 	times     map[string]timesAt // how long the last completed jobs took, by queue
 	hours     map[string]hourAt  // each queue's last hour, by its name
+	after     map[string]afterAt // how many blocked jobs of a queue come after others, by its name
 }
 
 // looks asks the database at most once a second, however many want to know.
@@ -118,6 +119,9 @@ func (l *looks) ask(ctx context.Context, last look) (now look, err error) {
 		return now, err
 	}
 	if err = now.readTimes(ctx, l.db, last); err != nil {
+		return now, err
+	}
+	if err = now.readAfter(ctx, l.db, last); err != nil {
 		return now, err
 	}
 	return now, now.readHours(ctx, l.db, last)

@@ -22,7 +22,11 @@ type queueRow struct {
 	NoDead   bool    // the adopted table cannot list dead rows
 	Times    admin.Times
 	Hour     sparks
+	After    int64 // how many of its blocked jobs come after others, as far as they were counted lately
 }
+
+// AfterMore reports whether more jobs may come after others than were counted.
+func (q queueRow) AfterMore() bool { return q.After == admin.FollowersCap }
 
 // Limited reports whether the queue runs as many jobs as it may.
 func (q queueRow) Limited() bool {
@@ -44,11 +48,15 @@ type alarm struct {
 	Text  string
 	Bad   bool // something is wrong; otherwise it is only good to know
 
-	// Since and More, if Since is not zero, follow Text: a time of day, and text after it. Failures adds a link to the
-	// page of the queue's failures.
+	// Jobs, linked to, Since, a time of day, and More follow Text. Failures adds a link to the page of the queue's
+	// failures.
+	Jobs     []int64
 	Since    time.Time
 	More     string
 	Failures bool
+
+	// Post is the path to which a button with the text Button sends a form.
+	Post, Button string
 
 	// Next is what to do: a command or SQL. Settings is the text of a link to the queue's settings, instead of Next.
 	Next     string
@@ -179,7 +187,7 @@ func rows(now look) []queueRow {
 	}
 	list := make([]queueRow, 0, len(now.stats))
 	for _, s := range now.stats {
-		row := queueRow{QueueStats: s, Settings: settings[s.Queue], Workers: live[s.Queue], Table: now.table, NoDead: now.noDead, Times: now.times[s.Queue].Times, Hour: now.hours[s.Queue].sparks}
+		row := queueRow{QueueStats: s, Settings: settings[s.Queue], Workers: live[s.Queue], Table: now.table, NoDead: now.noDead, Times: now.times[s.Queue].Times, Hour: now.hours[s.Queue].sparks, After: min(now.after[s.Queue].n, s.Blocked)}
 		minutes := max(s.Window.Minutes(), 1)
 		row.In, row.Out = float64(s.Enqueued)/minutes, float64(s.Succeeded)/minutes
 		list = append(list, row)

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestJobsThatHangAreAnAlarm(t *testing.T) {
 		c.hang.Jobs, c.alarm.Queue, c.alarm.Cause = []holdups.HeldJob{held}, "q", causeHangs
 		now := look{at: time.Now(), hangs: map[string]holdups.Hang{"q": c.hang}}
 		list := alarms(now, queueRow{QueueStats: admin.QueueStats{Queue: "q", Waiting: 1, Running: 1, Claimed: 1}, Workers: 1})
-		if len(list) != 1 || list[0] != c.alarm {
+		if len(list) != 1 || !reflect.DeepEqual(list[0], c.alarm) {
 			t.Errorf("%s: the alarms are %+v, want %+v", name, list, c.alarm)
 		}
 	}

@@ -137,6 +137,8 @@ type jobView struct {
 	Admin  bool
 	Folded bool // the payload is long, and shown folded
 	Again  string
+	Flow   flowView
+	waits  *alarm // for which jobs it waits
 }
 
 // step is one moment of a job's life.
@@ -167,6 +169,9 @@ func (p *Page) job(r *request) (any, error) {
 			attempts = now.queues[i].MaxAttempts
 		}
 		v.Again = enqueueCommand(j, attempts)
+		if err := p.around(r, &v); err != nil {
+			return nil, err
+		}
 	}
 	return v, p.explain(r, &v, now)
 }

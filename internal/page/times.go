@@ -20,6 +20,12 @@ type hourAt struct {
 	at time.Time
 }
 
+// afterAt is how many blocked jobs of a queue come after others, up to FollowersCap, and when that was read.
+type afterAt struct {
+	n  int64
+	at time.Time
+}
+
 const (
 	// timesAtOnce is the number of queues whose times one look reads; there is one look a second. For each queue the
 	// database reads TimesOf entries of an index. If 300 queues are busy, their times are up to 75 s old.
@@ -29,6 +35,10 @@ const (
 	// index.
 	hoursAtOnce = 16
 	hoursFresh  = 10 * time.Second
+	// afterAtOnce is the number of queues whose blocked jobs one look counts. For each queue the database reads up to
+	// FollowersCap entries of an index.
+	afterAtOnce = 2
+	afterFresh  = 5 * time.Second
 )
 
 // readTimes reads the times of a few queues that complete jobs: those whose times are unknown or oldest.
@@ -43,6 +53,22 @@ func (now *look) readTimes(ctx context.Context, db admin.Database, last look) er
 			return err
 		}
 		now.times[queue] = timesAt{times, now.at}
+	}
+	return nil
+}
+
+// readAfter counts, in a few queues that have blocked jobs, those that come after others.
+func (now *look) readAfter(ctx context.Context, db admin.Database, last look) error {
+	now.after = still(last.after, now.stats)
+	for _, queue := range oldest(now.stats, afterAtOnce, func(s admin.QueueStats) (time.Time, bool) {
+		known := last.after[s.Queue]
+		return known.at, s.Blocked > 0 && now.at.Sub(known.at) >= afterFresh
+	}) {
+		n, err := db.Followers(ctx, queue)
+		if err != nil {
+			return err
+		}
+		now.after[queue] = afterAt{int64(n), now.at}
 	}
 	return nil
 }

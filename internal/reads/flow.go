@@ -31,18 +31,26 @@ type counted struct {
 	n, first          int64
 }
 
-// Flow counts the jobs that a job comes after, those that come after it, and those of its flow.
-func (c Calls) Flow(ctx context.Context, id int64) (admin.Flow, error) {
+// Flow counts the jobs around one: see admin.Admin.
+func (c Calls) Flow(ctx context.Context, id int64, most int) (admin.Flow, error) {
 	if err := c.Ready(ctx, "flow"); err != nil {
 		return admin.Flow{}, err
+	}
+	if most < 0 {
+		return admin.Flow{}, &dibs.InvalidError{Field: "most", Reason: fmt.Sprintf("must be 0 or more, got %d", most)}
+	}
+	if most == 0 {
+		most = math.MaxInt
 	}
 	f := admin.Flow{ID: id}
 	var found []admin.Flow
 	var all []counted
+	var caused []int64
 	err := c.Read(ctx,
 		rows(&found, func(f *admin.Flow) []any { return []any{&f.Flow, Text(&f.State)} }, "flow_job", id),
-		rows(&all, func(r *counted) []any { return []any{&r.part, &r.queue, &r.kind, Text(&r.state), &r.n, &r.first} }, "flow_rows", id, flowRows+1),
+		rows(&all, func(r *counted) []any { return []any{&r.part, &r.queue, &r.kind, Text(&r.state), &r.n, &r.first} }, "flow_rows", id, flowRows+1, most),
 		rows(&f.Open, One, "flow_open", id, admin.MaxOpen),
+		rows(&caused, One, "flow_caused", id, most),
 	)
 	if err != nil {
 		return admin.Flow{}, c.Failed("flow", err)
@@ -50,7 +58,7 @@ func (c Calls) Flow(ctx context.Context, id int64) (admin.Flow, error) {
 	if len(found) == 0 {
 		return admin.Flow{}, checks.Failed(fmt.Sprint("job ", id), dibs.ErrNotFound)
 	}
-	f.Flow, f.State, f.More = found[0].Flow, found[0].State, len(all) > flowRows
+	f.Flow, f.State, f.Caused, f.More = found[0].Flow, found[0].State, caused[0], len(all) > flowRows
 	all = all[:min(len(all), flowRows)]
 	f.Before, f.After, f.All = flowPart(all, "before"), flowPart(all, "after"), flowPart(all, "flow")
 	return f, nil
@@ -66,7 +74,7 @@ func flowPart(all []counted, part string) []admin.FlowRow {
 		}
 		name := [2]string{r.queue, r.kind}
 		if _, is := at[name]; !is {
-			at[name], list = len(list), append(list, admin.FlowRow{Queue: r.queue, Kind: r.kind})
+			at[name], list = len(list), append(list, admin.FlowRow{Queue: r.queue, Kind: r.kind, First: r.first})
 		}
 		list[at[name]].Add(r.state, r.n)
 	}

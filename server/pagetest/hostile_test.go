@@ -59,6 +59,7 @@ func (s *shop) evil() (jobs []int64) {
 			dibs.NewJob{Queue: text, Kind: "k", Payload: strings.Repeat("x", 1<<20-2)},
 			dibs.NewJob{Queue: text, Kind: text, Payload: raw},
 			dibs.NewJob{Queue: text, Kind: text})
+		s.enqueue(dibs.NewJob{Queue: text, Kind: text, After: []dibs.Dep{{ID: last}}})
 		s.check(s.ChangeGroup(s.Context(), text, text, dibs.GroupChange{Limit: new(1)}.Apply))
 		jobs = append(jobs, last-3, last-2, last-1, last)
 		claimed := s.claim(text, text, 4)

@@ -44,7 +44,7 @@ func TestScreenshots(t *testing.T) {
 		for name, path := range map[string]string{
 			"overview": "/", "queue": "/queues/mail", "dead": fmt.Sprintf("/jobs/%d", s.dead), "job": fmt.Sprintf("/jobs/%d", s.completed),
 			"failures": "/failures", "groups": "/groups?queue=invoices&group=ACME+Ltd", "blocked": fmt.Sprintf("/jobs/%d", s.blocked), "workers": "/workers", "schedules": "/schedules",
-			"changes": "/changes", "search": "/queues/mail?state=dead&error=refused&since=2h",
+			"changes": "/changes", "flow": fmt.Sprintf("/jobs/%d", s.bind), "flow-dead": fmt.Sprintf("/jobs/%d", s.split), "flow-gone": fmt.Sprintf("/jobs/%d", s.gone), "flow-queue": "/queues/books", "search": "/queues/mail?state=dead&error=refused&since=2h",
 		} {
 			b.open(path)
 			if name != "search" { // this page is not loaded again by itself

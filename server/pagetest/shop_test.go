@@ -16,6 +16,8 @@ type shop struct {
 	testing.TB
 	admin.Database
 	waiting, running, blocked, dead, completed, later int64 // jobs
+	// bind is a job that waits for others, split a dead one, and gone was cancelled because of it.
+	bind, split, gone int64
 }
 
 // furnish fills a database.
@@ -25,6 +27,7 @@ func furnish(t testing.TB, db admin.Database) *shop {
 	s.settings()
 	s.mail()
 	s.others()
+	s.books()
 	s.register()
 	return s
 }
@@ -113,6 +116,37 @@ func (s *shop) others() {
 	s.check(err)
 }
 
+// books has a flow that runs, and one whose first job has died.
+func (s *shop) books() {
+	split := dibs.NewJob{Queue: "books", Kind: "split", Ref: "split", Payload: map[string]string{"book": "atlas"}}
+	jobs := []dibs.NewJob{split}
+	for i := range 12 {
+		jobs = append(jobs, dibs.NewJob{Queue: "books", Kind: "chapter", Payload: i + 1, After: []dibs.Dep{{Ref: "split"}}})
+	}
+	s.gone = s.enqueue(jobs...)
+	job := s.claim("books", "web-1:books", 1)[0]
+	s.split = job.ID
+	s.finish(job.Lease().Die("open atlas.pdf: no such file"))
+
+	jobs = nil
+	for i := range 240 {
+		jobs = append(jobs, dibs.NewJob{Queue: "books", Kind: "render", Ref: "page", Payload: map[string]any{"book": "novel", "page": i + 1}})
+	}
+	s.bind = s.enqueue(append(jobs,
+		dibs.NewJob{Queue: "mail", Kind: "sorry", After: []dibs.Dep{{Ref: "page", On: dibs.NeedFailed}}},
+		dibs.NewJob{Queue: "books", Kind: "clean", After: []dibs.Dep{{Ref: "page", On: dibs.NeedEnded}}},
+		dibs.NewJob{Queue: "books", Kind: "bind", Ref: "bind", After: []dibs.Dep{{Ref: "page", On: dibs.NeedEnded}}},
+		dibs.NewJob{Queue: "invoices", Kind: "create", After: []dibs.Dep{{Ref: "bind"}}})...) - 1
+	for i, job := range s.claim("books", "web-1:books", 180) {
+		switch {
+		case i < 2:
+			s.finish(job.Lease().Die("no ink"))
+		case i < 172:
+			s.finish(job.Lease().Complete(nil))
+		}
+	}
+}
+
 // register has workers work queues.
 func (s *shop) register() {
 	for _, c := range []admin.Change{
@@ -172,9 +206,9 @@ func (s *shop) pages() []string {
 	list := []string{
 		"/", "/failures", "/failures?queue=mail", "/groups?queue=invoices", "/groups?queue=mail", "/workers", "/schedules", "/changes", "/keys", "/login",
 		"/queues/mail", "/queues/mail?state=dead", "/queues/mail?state=completed", "/queues/mail?state=running&kind=receipt", "/queues/mail?state=dead&error=refused&since=2h", "/queues/mail?payload=none", "/queues/invoices", "/queues/images", "/queues/webhooks",
-		"/queues/reports", "/queues/import", "/queues/search",
+		"/queues/reports", "/queues/import", "/queues/search", "/queues/books",
 	}
-	for _, id := range []int64{s.waiting, s.running, s.blocked, s.dead, s.completed, s.later} {
+	for _, id := range []int64{s.waiting, s.running, s.blocked, s.dead, s.completed, s.later, s.bind, s.split, s.gone} {
 		list = append(list, fmt.Sprintf("/jobs/%d", id))
 	}
 	return list

@@ -1,43 +1,49 @@
 -- Purpose: count the jobs that a job comes after, those that come after it, and those of its flow.
--- Parameters: ?1 id; ?2 how many rows there are at most.
+-- Parameters: ?1 id; ?2 how many rows there are at most; ?3 how many jobs are counted at most: of those before, of those
+--   after, and of the flow of those that have not ended and of each final state.
 -- Columns out: before, after or flow; queue; kind; state, or unneeded; how many jobs; the
 --   least id of these.
 -- Concurrency: a plain read of one snapshot; locks nothing. It reads each of the jobs, by its id or by the
---   index of its flow.
-with e (part, id) as materialized (
-  select
-    'before',
-    b.parent
-  from dibs_edge b
-  where b.child = ?1
-  union all
-  select
-    'after',
-    a.child
-  from dibs_edge a
-  where a.parent = ?1
-), o (flow) as materialized (
+--   index of its flow. If more have not ended than are counted, half of the count are the oldest, which run
+--   first, and half the newest, which come after others.
+with o (flow) as materialized (
   select coalesce((select flow from dibs_job where id = ?1), (select flow from dibs_finished where id = ?1))
-), live (part, id, queue, kind, token, gate) as (
+), e (part, id) as materialized (
+  select 'before', parent
+  from (select parent from dibs_edge where child = ?1 limit ?3)
+  union all
+  select 'after', child
+  from (select child from dibs_edge where parent = ?1 limit ?3)
+), live (id) as materialized (
+  select id
+  from (select id from dibs_job where flow = (select flow from o) order by id limit ?3 - (?3 / 2))
+  union
+  select id
+  from (select id from dibs_job where flow = (select flow from o) order by id desc limit ?3 / 2)
+), ended (id) as materialized (
+  select id
+  from (select id from dibs_finished where flow = (select flow from o) and state = 'completed' limit ?3)
+  union all
+  select id
+  from (select id from dibs_finished where flow = (select flow from o) and state = 'dead' limit ?3)
+  union all
+  select id
+  from (select id from dibs_finished where flow = (select flow from o) and state = 'cancelled' limit ?3)
+), jobs (part, id) as (
   select
-    e.part,
-    j.id,
-    j.queue,
-    j.kind,
-    j.token,
-    j.gate
+    part,
+    id
   from e
-  cross join dibs_job j on j.id = e.id
   union all
   select
     'flow',
-    j.id,
-    j.queue,
-    j.kind,
-    j.token,
-    j.gate
-  from o
-  cross join dibs_job j on j.flow = o.flow
+    id
+  from live
+  union all
+  select
+    'flow',
+    id
+  from ended
 )
 select
   m.part,
@@ -48,30 +54,22 @@ select
   min(m.id)
 from (
   select
-    part,
-    id,
-    queue,
-    kind,
-    case when token is not null then 'running' when gate in (1, 5) then 'blocked' else 'waiting' end as state
-  from live
+    a.part,
+    j.id,
+    j.queue,
+    j.kind,
+    case when j.token is not null then 'running' when j.gate in (1, 5) then 'blocked' else 'waiting' end as state
+  from jobs a
+  cross join dibs_job j on j.id = a.id
   union all
   select
-    e.part,
+    a.part,
     f.id,
     f.queue,
     f.kind,
     case when f.state = 'cancelled' and (select c.state from dibs_finished c where c.id = f.cause) = 'completed' then 'unneeded' else f.state end
-  from e
-  cross join dibs_finished f on f.id = e.id
-  union all
-  select
-    'flow',
-    f.id,
-    f.queue,
-    f.kind,
-    case when f.state = 'cancelled' and (select c.state from dibs_finished c where c.id = f.cause) = 'completed' then 'unneeded' else f.state end
-  from o
-  cross join dibs_finished f on f.flow = o.flow
+  from jobs a
+  cross join dibs_finished f on f.id = a.id
 ) m
 group by m.part, m.queue, m.kind, m.state
 order by count(*) desc, m.queue, m.kind, m.state, m.part

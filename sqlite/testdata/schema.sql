@@ -1076,7 +1076,7 @@ CREATE INDEX dibs_edge_open on dibs_edge (child) where stage = 1;
 CREATE INDEX dibs_finished_by_cause on dibs_finished (cause)
   where cause is not null;
 
-CREATE INDEX dibs_finished_by_flow on dibs_finished (flow)
+CREATE INDEX dibs_finished_by_flow on dibs_finished (flow, state)
   where flow is not null;
 
 CREATE INDEX dibs_finished_by_time on dibs_finished (queue, state, finished_at, id, followed);

@@ -138,7 +138,7 @@ func (t shownTable) Followers(context.Context, string) (int, error) {
 	return 0, t.cannot("its rows come after no others")
 }
 
-func (t shownTable) Flow(context.Context, int64) (admin.Flow, error) {
+func (t shownTable) Flow(context.Context, int64, int) (admin.Flow, error) {
 	return admin.Flow{}, t.cannot("its rows come after no others")
 }
 

@@ -46,7 +46,7 @@ so a larger file has several flows, whose jobs still come after each other.`,
 				return cmdline.Usagef(cmd, "--timeout is for --wait")
 			}
 			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
-				f, err := db.Flow(cmd.Context(), id)
+				f, err := db.Flow(cmd.Context(), id, 0)
 				if err != nil {
 					return err
 				}
@@ -105,7 +105,7 @@ func waitForFlow(ctx context.Context, db admin.Database, f *admin.Flow, timeout 
 	if late = errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !errors.Is(err, dibs.ErrUnavailable); err != nil && !late {
 		return false, err
 	}
-	again, err := db.Flow(ctx, f.ID)
+	again, err := db.Flow(ctx, f.ID, 0)
 	if err == nil {
 		*f = again
 	} else if errors.Is(err, dibs.ErrNotFound) { // the job was deleted when it ended
@@ -164,6 +164,9 @@ func (a *app) writeFlow(f *admin.Flow) {
 	}
 	if f.More {
 		a.Say("and more kinds with fewer jobs")
+	}
+	if f.Caused > 0 {
+		a.Say("\n%s cancelled because of it; 'dibs requeue %d' puts it and them back", words.Verb(f.Caused, "job was", "jobs were"), f.ID)
 	}
 }
 

@@ -40,6 +40,7 @@ func TestJobsOfAFileComeAfterEachOther(t *testing.T) {
 		c.HasInOrder(c.Run("", "wait", "3", "--timeout", "1m").Out, "job 3  cancelled  because of job 2")
 		c.Has(c.Job(3), object{"state": "cancelled", "cause": 2})
 		c.HasInOrder(c.OK("show", "3"), "cancelled  because job 2 died")
+		c.HasInOrder(c.OK("flow", "2"), "job 2  dead", "1 job was cancelled because of it; 'dibs requeue 2' puts it and them back")
 	})
 }
 

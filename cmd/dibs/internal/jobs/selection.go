@@ -170,7 +170,7 @@ func (s *selection) eachOfFlow(ctx context.Context, db cmdline.JobTable, add fun
 	if !has {
 		return fmt.Errorf("flow %d: %w", s.flow, dibs.ErrNotFound)
 	}
-	f, err := flows.Flow(ctx, s.flow)
+	f, err := flows.Flow(ctx, s.flow, 1)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func whyOf(ctx context.Context, db cmdline.JobTable, jobs ...*dibs.RawJob) (w ho
 	w.Stats = all
 	if flows, has := db.(flowReader); err == nil && has && len(jobs) == 1 && jobs[0].WaitsFor > 0 {
 		var f admin.Flow
-		f, err = flows.Flow(ctx, jobs[0].ID)
+		f, err = flows.Flow(ctx, jobs[0].ID, 1)
 		w.Open = map[int64][]int64{f.ID: f.Open}
 	}
 	return w, stats, err
@@ -43,7 +43,7 @@ func whyOf(ctx context.Context, db cmdline.JobTable, jobs ...*dibs.RawJob) (w ho
 
 // flowReader is a database whose jobs can come after others.
 type flowReader interface {
-	Flow(ctx context.Context, id int64) (admin.Flow, error)
+	Flow(ctx context.Context, id int64, most int) (admin.Flow, error)
 }
 
 // causeOf says because of what a job was cancelled: the end of another, which may have been deleted since.
