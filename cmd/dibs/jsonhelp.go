@@ -68,9 +68,10 @@ the direction of text, are written as \u escapes.
               none is known
   a flow      as 'flow' writes it: id, flow and state of the job; before (what it comes after),
               after (what comes after it) and all (the jobs of its flow), each a list, with an item
-              for each queue and kind: queue, kind, waiting, blocked, running, completed, dead,
-              cancelled, unneeded (cancelled, as a job whose failure they need was completed); open:
-              up to 10 ids of before that have not ended; more: true if only the largest counts
+              for each queue and kind: queue, kind, first (the least id), waiting, blocked, running,
+              completed, dead, cancelled, unneeded (cancelled, as a job whose failure they need was
+              completed); open: up to 10 ids of before that have not ended; caused: how many jobs
+              were cancelled because of it; more: true if only the largest counts
               are listed
   schedules   as 'schedule' writes them: name, spec, zone, queue, kind, payload, metadata,
               priority, max_attempts, group, jitter, missed (once, skip, all), missed_limit,

@@ -281,7 +281,11 @@ func (r *Run) code(v reflect.Value) string {
 	case reflect.Slice:
 		var items []string
 		for i := range v.Len() {
-			items = append(items, r.code(v.Index(i)))
+			item := r.code(v.Index(i))
+			if v.Type().Elem().Kind() == reflect.Struct { // gofmt leaves out their type
+				item = strings.TrimPrefix(item, v.Type().Elem().String())
+			}
+			items = append(items, item)
 		}
 		return v.Type().String() + "{" + strings.Join(items, ", ") + "}"
 	case reflect.String:
