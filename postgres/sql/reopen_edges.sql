@@ -11,11 +11,12 @@ with back as materialized (
     select j.id
     from unnest($1::bigint[]) as i (id)
     cross join lateral (
-        select r.id
+        select r.id, r.flow
         from dibs.job r
-        where r.id = i.id and r.flow is not null
+        where r.id = i.id
         offset 0
     ) j
+    where j.flow is not null
 ), judged as materialized (
     select
         e.child,
