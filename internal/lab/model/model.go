@@ -353,7 +353,6 @@ func (m *Model) show(jobs []*job) []*dibs.RawJob {
 	for _, j := range jobs {
 		seen := j.RawJob
 		seen.GroupLimit = m.queue(j.Queue).limit(j.Group)
-		seen.Flow = 0 // only Get and List show it
 		shown = append(shown, &seen)
 	}
 	return shown
@@ -363,7 +362,7 @@ func (m *Model) show(jobs []*job) []*dibs.RawJob {
 func (m *Model) look(jobs []*job) []*dibs.RawJob {
 	shown := m.show(jobs)
 	for i, j := range shown {
-		j.Flow, j.WaitsFor = jobs[i].Flow, m.waitsFor(jobs[i])
+		j.WaitsFor = m.waitsFor(jobs[i])
 		if p := m.periods[group{j.Queue, j.UniqueKey}]; p.job == j.ID && p.until.After(m.now) {
 			j.UniqueFreeAt = p.until
 		} else if !jobs[i].holdsKey && !j.State.Final() {
