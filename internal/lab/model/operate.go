@@ -107,6 +107,16 @@ func (m *Model) Cancel(ids []int64) (ended, asked []int64) {
 	return ended, asked
 }
 
+// causes are the jobs because of which others were cancelled.
+func (m *Model) causes() (ids []int64) {
+	for id := range m.lastID {
+		if j := m.jobs[id+1]; j != nil && j.Cause != 0 && !slices.Contains(ids, j.Cause) {
+			ids = append(ids, j.Cause)
+		}
+	}
+	return ids
+}
+
 // Requeue puts final jobs back, due now, with all their attempts allowed again. Those that were cancelled because of
 // them come back, too, and wait again.
 func (m *Model) Requeue(ids []int64) (requeued []int64) {

@@ -114,6 +114,7 @@ func (r *Run) random(t *rapid.T) {
 		},
 		"Cancel":   outside(r, func(t *rapid.T) { r.Cancel(r.someJobs(t)...) }),
 		"Requeue":  outside(r, func(t *rapid.T) { r.Requeue(r.someJobs(t)...) }),
+		"Revive":   outside(r, func(*rapid.T) { r.Requeue(r.m.causes()...) }),
 		"Edit":     outside(r, r.randomEdit),
 		"Prune":    outside(r, r.randomPrune),
 		"Delete":   outside(r, func(t *rapid.T) { r.DeleteEnded(r.someJobs(t)...) }),
