@@ -58,6 +58,20 @@ func (r *FlowRow) of(s dibs.State) *int64 {
 	return &r.Waiting
 }
 
+// SumOf adds the counts of rows up.
+func SumOf(rows []FlowRow) (sum FlowRow) {
+	for _, r := range rows {
+		sum.Waiting += r.Waiting
+		sum.Blocked += r.Blocked
+		sum.Running += r.Running
+		sum.Completed += r.Completed
+		sum.Dead += r.Dead
+		sum.Cancelled += r.Cancelled
+		sum.Unneeded += r.Unneeded
+	}
+	return sum
+}
+
 // Ended counts the jobs that have ended.
 func (r FlowRow) Ended() int64 { return r.Completed + r.Dead + r.Cancelled + r.Unneeded }
 

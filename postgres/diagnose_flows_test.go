@@ -4,22 +4,13 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/admin"
-	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
 // However many jobs wait for others, are kept for others or have ended unseen, few of them are read, and those that
 // count are found: what stays open is the first that is read.
 func TestDiagnosingFlowsReadsABoundedNumberOfRows(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	if err := Migrate(t.Context(), url, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(t.Context(), url, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() }) // nothing is left to fail
+	s := migrated(t)
 	read := countReads(t, s)
 	for _, text := range []string{
 		"insert into dibs.queue (name) values ('pages'), ('books')",

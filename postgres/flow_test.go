@@ -298,15 +298,7 @@ func TestUpkeepFindsFollowersThatNobodyLooksAt(t *testing.T) {
 // However many jobs a flow has, and however many a job comes after, few of them are read.
 func TestFlowsReadABoundedNumberOfRows(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	if err := Migrate(t.Context(), url, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(t.Context(), url, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() }) // nothing is left to fail
+	s := migrated(t)
 	const n, most = 20_000, 100
 	bind := n + 1
 	for _, text := range []string{

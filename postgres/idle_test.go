@@ -185,6 +185,16 @@ func tracedStoreAt(t *testing.T, url string) (*Store, *traced) {
 	return s, sent
 }
 
+// migrated opens a store on a database of its own.
+func migrated(t *testing.T) *Store {
+	t.Helper()
+	url := pgtest.URL(t)
+	if err := Migrate(t.Context(), url, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return opened(t, url)
+}
+
 func opened(t *testing.T, url string) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), url, Options{})

@@ -193,15 +193,7 @@ func TestLocksReadABoundedNumberOfRows(t *testing.T) {
 // rows.
 func TestFailuresReadABoundedNumberOfRows(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	if err := Migrate(t.Context(), url, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := Open(t.Context(), url, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() }) // nothing is left to fail
+	s := migrated(t)
 	read := countReads(t, s)
 	const queues, each = 60, 200
 	var names []string

@@ -70,7 +70,7 @@ func (p *Page) around(r *request, v *jobView) error {
 		return err
 	}
 	v.Flow.Flow, v.Flow.Partly = f.Flow, f.More
-	before := sumOf(f.Before)
+	before := admin.SumOf(f.Before)
 	all := v.Flow.add(r, fmt.Sprint("Flow ", f.Flow), f.All, false)
 	v.Flow.add(r, "It comes after", f.Before, true)
 	v.Flow.add(r, "After it come", f.After, true)
@@ -95,7 +95,7 @@ func (p *Page) around(r *request, v *jobView) error {
 // add adds a part of a flow with the rows that the viewer may see, and returns the sum of all rows. The limit is one for
 // all jobs around a job; in a flow there is one for those that have not ended, and one for each final state.
 func (v *flowView) add(r *request, title string, rows []admin.FlowRow, around bool) flowRow {
-	all := flowRow{FlowRow: sumOf(rows)}
+	all := flowRow{FlowRow: admin.SumOf(rows)}
 	cut := around && all.Jobs() >= flowJobs
 	all.Open = cut || all.Jobs()-all.Ended() >= flowJobs
 	all.Done = cut || all.Completed >= flowJobs
@@ -118,24 +118,11 @@ func (v *flowView) add(r *request, title string, rows []admin.FlowRow, around bo
 		seen = append(seen, row)
 	}
 	part.Sum, part.Rest, part.Kinds = all, all, len(rest)
-	part.Sum.FlowRow, part.Rest.FlowRow = sumOf(seen), sumOf(rest)
+	part.Sum.FlowRow, part.Rest.FlowRow = admin.SumOf(seen), admin.SumOf(rest)
 	if len(rows) > 0 {
 		v.Parts = append(v.Parts, part)
 	}
 	return all
-}
-
-func sumOf(rows []admin.FlowRow) (sum admin.FlowRow) {
-	for _, r := range rows {
-		sum.Waiting += r.Waiting
-		sum.Blocked += r.Blocked
-		sum.Running += r.Running
-		sum.Completed += r.Completed
-		sum.Dead += r.Dead
-		sum.Cancelled += r.Cancelled
-		sum.Unneeded += r.Unneeded
-	}
-	return sum
 }
 
 // waitsFor says for how many jobs a job waits, and which these are.
@@ -200,8 +187,8 @@ func (p *Page) caused(r *request, id int64) int {
 	return int(f.Caused)
 }
 
-// cancelFlow cancels the jobs of a flow that have not ended. The first request only says which jobs these would be. Those
-// that come after others are cancelled first, so none of them starts meanwhile.
+// cancelFlow cancels the jobs of a flow that have not ended. The first request only says which jobs these would be.
+// Followers are cancelled first, so none of them starts meanwhile.
 func (p *Page) cancelFlow(r *request) (to, done string, err error) {
 	flow, err := jobID(r.PathValue("flow"))
 	if err != nil {

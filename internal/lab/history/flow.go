@@ -77,7 +77,7 @@ func (j *judge) noteAdds(call int32, f *flowJob) {
 			j.flow(id)
 		}
 	}
-	if more.certain { // before the same outcome without an answer
+	if more.certain { // It goes before the same outcome without an answer.
 		f.adds = slices.Insert(f.adds, 0, more)
 	} else {
 		f.adds = append(f.adds, more)

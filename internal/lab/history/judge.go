@@ -71,7 +71,7 @@ func newJudge(e *Evidence) *judge {
 
 type judge struct {
 	*index
-	verdicts []Verdict // by number
+	verdicts []Verdict // ordered by their numbers
 	units    map[unitKey]*unit
 	absent   map[[2]string][]*absence // by queue and unique key
 	gathered

@@ -28,7 +28,7 @@ type attempt struct {
 	span
 	finishes []event
 	extends  []event
-	steps    []event // of both verbs, those that write and those that read
+	steps    []event // calls that write a step, and those that read them
 	leaseLo  int64   // the earliest end of its lease, if it was not finished
 	leaseHi  int64   // the latest end of its lease
 	endLo    int64   // the earliest time at which another claim could take the job

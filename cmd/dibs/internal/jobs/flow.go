@@ -116,7 +116,7 @@ func waitForFlow(ctx context.Context, db admin.Database, f *admin.Flow, timeout 
 
 // flowEnd is the error that gives the exit code of --wait.
 func flowEnd(f *admin.Flow, late bool, timeout time.Duration) error {
-	sum := sumOf(f.All)
+	sum := admin.SumOf(f.All)
 	if f.Flow == 0 {
 		sum.Add(f.State, 1)
 	}
@@ -130,19 +130,6 @@ func flowEnd(f *admin.Flow, late bool, timeout time.Duration) error {
 	return nil
 }
 
-func sumOf(rows []admin.FlowRow) (sum admin.FlowRow) {
-	for _, r := range rows {
-		sum.Waiting += r.Waiting
-		sum.Blocked += r.Blocked
-		sum.Running += r.Running
-		sum.Completed += r.Completed
-		sum.Dead += r.Dead
-		sum.Cancelled += r.Cancelled
-		sum.Unneeded += r.Unneeded
-	}
-	return sum
-}
-
 // writeFlow writes a flow as text.
 func (a *app) writeFlow(f *admin.Flow) {
 	title := fmt.Sprintf("job %d", f.ID)
@@ -151,7 +138,7 @@ func (a *app) writeFlow(f *admin.Flow) {
 		if len(rows) == 0 {
 			return
 		}
-		sum := sumOf(rows)
+		sum := admin.SumOf(rows)
 		text := fmt.Sprintf("%s of %s ended (%d %%)", words.Count(sum.Ended()), words.Plural(int(sum.Jobs()), "job"), sum.Ended()*100/sum.Jobs())
 		a.Say("\n%s: %s", what, text)
 		a.writeFlowRows(rows)
@@ -184,7 +171,7 @@ func (a *app) writeFlowRows(rows []admin.FlowRow) {
 	}
 	t.Render()
 	if more := len(rows) - maxFlowRows; more > 0 {
-		rest := sumOf(rows[maxFlowRows:])
+		rest := admin.SumOf(rows[maxFlowRows:])
 		a.Say("and %s of %s", words.Plural(int(rest.Jobs()), "job"), words.Plural(more, "more kind"))
 	}
 }

@@ -40,7 +40,7 @@ func (p *lineProcess) heed(ctx context.Context, j *lineJob, a lineAnswer) {
 	p.reply(answer)
 }
 
-// before reads a page of the jobs that a job comes after. If they are large, it has fewer than asked for.
+// The method before reads a page of the jobs that a job comes after. If they are large, it has fewer than asked for.
 func (w *Lines) before(ctx context.Context, id int64, ask beforeAsk) (admin.Page, error) {
 	page := admin.Page{Jobs: []*dibs.RawJob{}}
 	store, ok := w.Store.(dibs.BeforeStore)

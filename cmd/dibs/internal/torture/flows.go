@@ -83,7 +83,7 @@ func (c *client) flows(rng *rand.Rand, queue string, n int) (jobs []dibs.NewJob)
 			add(dibs.AfterFailure(first))
 			add(dibs.Ref(each), dibs.After(first))
 			add(dibs.AfterFailure(each))
-		default: // of jobs that exist, or have ended
+		default: // Here they come after a job that exists, or has ended.
 			id := c.recent.any(rng)
 			if id == 0 {
 				continue

@@ -39,8 +39,8 @@ type Totals struct {
 	Refused    int `json:"refused"` // extensions and outcomes for which the lease was lost
 	Others     int `json:"others"`  // extensions, steps, cancels, requeues and edits
 
-	Followers int `json:"followers"` // of those enqueued, the ones that come after others
-	Added     int `json:"added"`     // of those enqueued, the ones that outcomes add
+	Followers int `json:"followers"` // Enqueued counts them too: jobs that come after others
+	Added     int `json:"added"`     // Enqueued counts them too: jobs that outcomes add
 	Steps     int `json:"steps"`     // steps written, or tried
 
 	// Recoveries are the times from the end of an abandoned lease to the next claim of the
