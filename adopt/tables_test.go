@@ -183,9 +183,9 @@ const (
 
 func (f *fleet) fill(t *testing.T, from, to int) {
 	t.Helper()
-	slow := 300
-	if f.rows < slow*2 { // the rows must suffice to kill a process while it runs some
-		slow = 50
+	slow, steal := 300, 100
+	if f.rows < slow*2 { // the rows must suffice to kill a process while it runs some, and to have a finish refused
+		slow, steal = 50, 20
 	}
 	for from < to {
 		var rows []string
@@ -194,7 +194,7 @@ func (f *fleet) fill(t *testing.T, from, to int) {
 			switch {
 			case from%slow == 7:
 				do = doSlow
-			case from%100 == 3:
+			case from%steal == 3:
 				do = doSteal
 			case from%5000 == 11 && f.m.MaxAttempts > 0 && f.m.Dead != nil:
 				do = doPoison

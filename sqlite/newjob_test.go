@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -28,19 +29,11 @@ import (
 // languages do.
 type viewStore struct {
 	*sqlite.Store
-	insert *sql.Stmt // kept, if it is given: the view's triggers take long to prepare
+	insert func() (*sql.Stmt, error) // the view's triggers take long to prepare: it is done once
 }
 
-func newViewStore(t interface {
-	Context() context.Context
-	Fatal(args ...any)
-}, s *sqlite.Store,
-) viewStore {
-	insert, err := s.DB().PrepareContext(t.Context(), viewInsert)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return viewStore{s, insert}
+func newViewStore(t interface{ Context() context.Context }, s *sqlite.Store) viewStore {
+	return viewStore{s, sync.OnceValues(func() (*sql.Stmt, error) { return s.DB().PrepareContext(t.Context(), viewInsert) })}
 }
 
 func (s viewStore) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
@@ -56,12 +49,16 @@ func (s viewStore) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	if ctx == nil || f == nil {
 		return s.Store.InTx(ctx, f)
 	}
+	insert, err := s.insert()
+	if err != nil {
+		return err
+	}
 	tx, err := s.DB().BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
-	t := viewTx{s.Store.SQLTx(tx), withInsert{tx, s.insert}}
+	t := viewTx{s.Store.SQLTx(tx), withInsert{tx, insert}}
 	if err := f(t); err != nil {
 		return err
 	}
@@ -83,7 +80,7 @@ type withInsert struct {
 }
 
 func (w withInsert) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if query == viewInsert && w.insert != nil {
+	if query == viewInsert {
 		return w.StmtContext(ctx, w.insert).ExecContext(ctx, args...)
 	}
 	return w.Tx.ExecContext(ctx, query, args...)
@@ -254,7 +251,7 @@ func TestNewJobStore(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			return viewStore{Store: s}
+			return newViewStore(t, s)
 		}
 		s := open(t)
 		return storetest.Setup{

@@ -131,6 +131,9 @@ func addAfter(t *test) {
 func addFollowed(t *test) {
 	done := t.enqueue(dibs.NewJob{Kind: "root", Ref: "root"}, dibs.NewJob{Kind: "end", After: []dibs.Dep{{Ref: "root"}}})
 	t.finish(adding(t.claimOne(dibs.ClaimRequest{}), copies(2, dibs.NewJob{Kind: "child"})...))
+	if n := t.get(done[1]).WaitsFor; n < 2 || n > 3 { // the end of the root may be noticed already
+		t.Fatalf("what follows the root waits for %d jobs, want the two that were added, and perhaps the root", n)
+	}
 	children := t.claim(dibs.ClaimRequest{N: 10})
 	equal(t, "started", kindsOf(children), map[string]int{"child": 2})
 	t.finish(adding(children[0], dibs.NewJob{Kind: "grandchild"}))

@@ -44,7 +44,7 @@ func flowLook(t *test) {
 	t.must(err)
 	equal(t, "jobs of the flow below one", live, []int64{bind, ids[1], first})
 
-	for _, j := range t.claim(dibs.ClaimRequest{N: 2, Kinds: []string{"page"}}) {
+	for _, j := range t.claimSoon(dibs.ClaimRequest{Kinds: []string{"page"}}, 2) { // as in flowRequeueLate
 		t.must(t.db.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)}))
 	}
 	t.becomes(dibs.Cancelled, mail)
