@@ -238,6 +238,8 @@ func TestNoFinishWaitsForTheRowOfAFollower(t *testing.T) {
 	b := newFlowBench(t)
 	ids := b.enqueue(dibs.NewJob{Kind: "k", Ref: "a"}, follower("a"), dibs.NewJob{Kind: "k", Ref: "b"}, follower("b"))
 	leases := b.claim(2)
+	b.stores[0].sweeper.settler.running = make(chan struct{}) // so the sweep below has the turn, and no goroutine
+	defer close(b.stores[0].sweeper.settler.running)          // Close would wait for it
 	tx, err := b.stores[1].pool.Begin(t.Context())
 	b.must(err)
 	defer tx.Rollback(context.WithoutCancel(t.Context()))

@@ -159,6 +159,7 @@ func (s *Store) settleOnce(ctx context.Context, c conn) (r settled, err error) {
 		s.Wake(queue)
 	}
 	r.locked = locked[0] + locked[1] + locked[2]
+	r.closed -= locked[1] // an edge of each is open again: a row that somebody holds must not keep a settlement busy
 	s.sweeper.settler.released.Add(int64(r.released))
 	if ids := strings.Trim(ended, "{}"); ids != "" {
 		s.sweeper.settler.cancelled.Add(int64(strings.Count(ids, ",") + 1))
