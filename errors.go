@@ -59,8 +59,9 @@ type FinishError struct {
 	// Lost are jobs whose lease had ended or that another claim had taken. In the caller's
 	// transaction that means: roll back.
 	Lost []int64
-	// Unwritten are jobs whose rows another transaction held. Nothing was written for them:
-	// finish them again.
+	// Unwritten are jobs whose rows another transaction held, so that nothing was written for them.
+	// If Err says that the database gave no answer, it may have been. Finish them again: what was
+	// written is then among the Lost.
 	Unwritten []int64
 	Err       error // the database's error for the Unwritten
 }

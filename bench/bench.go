@@ -150,6 +150,10 @@ func (b *bench) comparisons() []comparison {
 		b.compare(b.Crowd(), "0.7"),
 		b.compare(b.FirstJob(false)).beside(b, river),
 		b.compare(b.FirstJob(true)).beside(b, river),
+		b.compare(b.Chains(false)).beside(b, pgBoss),
+		b.compare(b.Chains(true)).beside(b, pgBoss),
+		b.compare(b.Fans()).beside(b, pgBoss),
+		b.compare(b.Hops()).beside(b, pgBoss),
 	}, b.onSQLite(), b.onAdopted(), []comparison{
 		b.compare(b.WorkerProcess(), "0.5", "1", "", "100").beside(b, river),
 	})

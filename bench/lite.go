@@ -13,7 +13,7 @@ import (
 )
 
 // onSQLite is W10: W1 to W3 on SQLite with durable commits, beside the same driver with a
-// bare table; and W12, how many processes share a file.
+// bare table; and W12 and W13, how many processes share a file, and flows.
 func (b *bench) onSQLite() []comparison {
 	lite := b.lite()
 	var list []comparison
@@ -41,8 +41,16 @@ func (b *bench) onSQLite() []comparison {
 			})
 		}))
 	}
+	var alone []workload.Workload
 	for _, f := range workload.Fleets {
-		w := comparison{Workload: f.Workload(lite), sqlite: true}
+		alone = append(alone, f.Workload(lite))
+	}
+	for _, w := range []workload.Workload{lite.Chains(false), lite.Fans(), lite.Hops()} {
+		w.Name = "SQLite: " + w.Name
+		alone = append(alone, w)
+	}
+	for _, one := range alone {
+		w := comparison{Workload: one, sqlite: true}
 		list = append(list, w.add("dibs", func(ctx context.Context) (workload.Measured, error) {
 			return w.Run(ctx, b.observed(b.lite(), nil), workload.Dibs) // its folder is made when the run begins
 		}))

@@ -144,7 +144,7 @@ func choose(all []comparison, only string) ([]comparison, error) {
 			}
 		}
 		if len(chosen) == before {
-			return nil, fmt.Errorf("there is no workload %q; there are W1 to W12, adopt and idle", id)
+			return nil, fmt.Errorf("there is no workload %q; there are W1 to W13, adopt and idle", id)
 		}
 	}
 	return chosen, nil

@@ -99,6 +99,8 @@ type equal struct {
 	Mail     workload.Mail `json:"mail"`
 	Priority int           `json:"priority"`
 	Count    int           `json:"count"`
+	Ref      string        `json:"ref,omitempty"`
+	After    string        `json:"after,omitempty"`
 }
 
 // reply answers the request with its number or, without one, tells about jobs.
@@ -183,11 +185,15 @@ func (s *nodeSystem) ask(ctx context.Context, r request) error {
 func (s *nodeSystem) Enqueue(ctx context.Context, jobs []workload.Job) error {
 	var runs []equal
 	for _, j := range jobs {
-		if n := len(runs) - 1; n >= 0 && runs[n].Mail == j.Mail && runs[n].Priority == j.Priority {
-			runs[n].Count++
-		} else {
-			runs = append(runs, equal{j.Mail, j.Priority, 1})
+		run := equal{j.Mail, j.Priority, 1, j.Ref, j.After}
+		if n := len(runs) - 1; n >= 0 {
+			if run.Count = runs[n].Count; run == runs[n] {
+				runs[n].Count++
+				continue
+			}
+			run.Count = 1
 		}
+		runs = append(runs, run)
 	}
 	return s.ask(ctx, request{Jobs: runs})
 }

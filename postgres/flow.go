@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/dibs-queue/dibs"
@@ -37,7 +39,11 @@ func (s *Store) insertFlow(ctx context.Context, b batch, c conn) ([]dibs.Enqueue
 	if err != nil {
 		return nil, err
 	}
-	f := flowOf(b.rows, out)
+	gone, err := s.noJobs(ctx, c, checks.Holders(b.rows, out))
+	if err != nil {
+		return nil, err
+	}
+	f := flowOf(b.rows, out, gone)
 	var steps []step
 	if !copied {
 		steps = append(steps, s.step("follow", f.least, f.ids, f.waits, f.followed))
@@ -53,30 +59,17 @@ func (s *Store) insertFlow(ctx context.Context, b batch, c conn) ([]dibs.Enqueue
 
 // parentsExist refuses a batch with a job that comes after one that does not exist.
 func (s *Store) parentsExist(ctx context.Context, b batch, c conn) error {
-	var ids, missing []int64
-	for i := range b.rows {
-		for _, e := range b.rows[i].Edges {
-			if e.ID != 0 {
-				ids = append(ids, e.ID)
-			}
-		}
+	missing, err := s.noJobs(ctx, c, checks.ParentIDs(b.rows))
+	return cmp.Or(err, checks.NoneMissing(b.rows, missing))
+}
+
+// noJobs tells which of the jobs do not exist.
+func (s *Store) noJobs(ctx context.Context, c conn, ids []int64) (missing func(id int64) bool, err error) {
+	var list []int64
+	if len(ids) > 0 {
+		err = c.run(ctx, column(s.step("no_jobs", ids), &list))
 	}
-	if len(ids) == 0 {
-		return nil
-	}
-	slices.Sort(ids)
-	err := c.run(ctx, column(s.step("no_jobs", slices.Compact(ids)), &missing))
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	for i := range b.rows {
-		for _, e := range b.rows[i].Edges {
-			if e.ID != 0 && slices.Contains(missing, e.ID) {
-				return checks.NoJob(i, e)
-			}
-		}
-	}
-	return nil
+	return func(id int64) bool { return slices.Contains(list, id) }, err
 }
 
 // flow is what a call with jobs that come after others writes, besides the jobs.
@@ -94,7 +87,7 @@ type flow struct {
 
 // flowOf makes the flow of a call with these answers. Of a job that was not inserted, as another holds its unique key, nothing is
 // written; what comes after it comes after the holder.
-func flowOf(rows []checks.Row, out []dibs.Enqueued) flow {
+func flowOf(rows []checks.Row, out []dibs.Enqueued, gone func(id int64) bool) flow {
 	var f flow
 	followed := followedPlaces(rows, out)
 	for i := range rows {
@@ -105,33 +98,16 @@ func flowOf(rows []checks.Row, out []dibs.Enqueued) flow {
 		if f.least == 0 || id < f.least {
 			f.least = id
 		}
-		f.ids, f.waits, f.followed = append(f.ids, id), append(f.waits, len(rows[i].Edges) > 0), append(f.followed, followed[i])
-		f.add(id, rows[i].Edges, out)
+		needs := checks.Needs(rows, out, i, gone)
+		f.ids, f.waits, f.followed = append(f.ids, id), append(f.waits, len(needs) > 0), append(f.followed, followed[i])
+		for _, parent := range slices.Sorted(maps.Keys(needs)) {
+			f.children, f.parents, f.needs = append(f.children, id), append(f.parents, parent), append(f.needs, string(needs[parent]))
+		}
+		if len(needs) > 0 && slices.ContainsFunc(rows[i].Edges, func(e checks.Edge) bool { return e.ID != 0 || out[e.Place].Existing }) {
+			f.late = append(f.late, id)
+		}
 	}
 	return f
-}
-
-// add adds the edges of a job.
-func (f *flow) add(child int64, edges []checks.Edge, out []dibs.Enqueued) {
-	at, late := make(map[int64]int, len(edges)), false
-	for _, e := range edges {
-		parent := e.ID
-		if parent == 0 {
-			parent = out[e.Place].ID
-		}
-		late = late || e.ID != 0 || out[e.Place].Existing
-		if k, ok := at[parent]; ok { // a ref and an id may name one job
-			if f.needs[k] == string(dibs.NeedEnded) {
-				f.needs[k] = string(e.Need)
-			}
-			continue
-		}
-		at[parent] = len(f.parents)
-		f.children, f.parents, f.needs = append(f.children, child), append(f.parents, parent), append(f.needs, string(e.Need))
-	}
-	if late {
-		f.late = append(f.late, child)
-	}
 }
 
 // followedPlaces are the places of jobs that others of the call come after; out has no elements while all are new.

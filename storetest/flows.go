@@ -25,6 +25,7 @@ var flowCases = []oneCase{
 	{"a job that is needed in two ways is needed in both", flowTwoNeeds},
 	{"refs name earlier jobs of the call only, and many may share one", flowRefs},
 	{"a ref on a held unique key names the job that holds it", flowHeldKey},
+	{"a ref on a key whose holder is gone names no job, and ids are checked all the same", flowGoneHolder},
 	{"a requeued job takes back exactly the jobs that its end has cancelled", flowRequeue},
 	{"a requeued job that two deaths have cancelled is cancelled by the other again", flowRequeueTwo},
 	{"a follower that still waits waits again for a requeued job", flowRequeueWaiting},
@@ -314,4 +315,24 @@ func flowHeldKey(t *test) {
 	equal(t, "payload", string(t.get(all[1]).Payload), `"new"`)
 	t.complete(t.claimExactly("the first", all[0])...)
 	t.startsSoon("the replaced one", all[1])
+}
+
+// A period holds a key longer than its job is kept: then there is nothing to wait for.
+func flowGoneHolder(t *test) {
+	once := dibs.NewJob{Kind: "k", UniqueKey: "u", UniqueFor: time.Hour, Ref: "page"}
+	holder := t.enqueue(once)[0]
+	t.complete(t.claimExactly("the holder", holder)...)
+	_, err := t.db.DeleteEnded(t.ctx, []int64{holder}, time.Time{})
+	t.must(err)
+	done, err := t.db.Enqueue(t.ctx, []dibs.NewJob{once, after(dibs.After("page"))})
+	t.must(err)
+	equal(t, "the holder", done[0], dibs.Enqueued{ID: holder, Existing: true})
+	t.startsSoon("the follower of a job that is gone", done[1].ID)
+	// Of a job that is not inserted, too, what it comes after must exist.
+	once.After = []dibs.Dep{{ID: holder}}
+	_, err = t.db.Enqueue(t.ctx, []dibs.NewJob{once})
+	var bad *dibs.InvalidError
+	if !errors.As(err, &bad) || bad.Field != "jobs[0].after[0]" {
+		t.Fatalf("got %v, want an error of jobs[0].after[0]", err)
+	}
 }

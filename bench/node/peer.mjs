@@ -38,16 +38,19 @@ async function graphileWorker(url) {
 // pgBoss has the fast ones of its documented options (pgboss.io): LISTEN wakes it, it fetches batches, and
 // after a full one the next at once. Two workers with batches of 250 were as fast as one with 500 or
 // 1,000, and five with 100. A job counts as finished when the handler of its batch returns, just
-// before the batch's completion is written.
+// before the batch's completion is written. Every second, the least that it allows, it looks for jobs that
+// no longer wait for others.
 async function pgBoss(url, pool) {
   const { PgBoss } = await import('pg-boss')
-  const boss = new PgBoss({ connectionString: url, max: pool, useListenNotify: true })
+  const boss = new PgBoss({ connectionString: url, max: pool, useListenNotify: true, flowIntervalSeconds: 1 })
   boss.on('error', fail)
   await boss.start()
   await boss.createQueue(kind, { notify: true })
   const options = { batchSize: 250, localConcurrency: 2, burstWhenBatchFull: true, pollingIntervalSeconds: 0.5 }
   return {
-    enqueue: (jobs) => jobs.length === 1
+    enqueue: (jobs) => jobs.some((job) => job.ref || job.after)
+      ? boss.flow(flowOf(jobs))
+      : jobs.length === 1
       ? boss.send(kind, jobs[0].mail, { priority: 2 - jobs[0].priority })
       : boss.insert(kind, jobs.map((job) => ({ data: job.mail, priority: 2 - job.priority }))),
     async work() {
@@ -58,6 +61,16 @@ async function pgBoss(url, pool) {
       return () => boss.offWork(kind)
     },
   }
+}
+
+// flowOf gives each job a name of its own, and the names of those that it comes after.
+function flowOf(jobs) {
+  const named = {}
+  return jobs.map((job, i) => {
+    const one = { ref: String(i), name: kind, data: job.mail, dependsOn: named[job.after] ?? [] }
+    if (job.ref) (named[job.ref] ??= []).push(one.ref)
+    return one
+  })
 }
 
 let queue, stop

@@ -3,6 +3,7 @@ package checks
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -20,13 +21,62 @@ func NoJob(place int, e Edge) error {
 	return inBatch(invalid(fmt.Sprintf("after[%d]", e.At), "there is no job %d", e.ID), "jobs", place)
 }
 
-// Both is what meets the edge's need and another one of the same jobs; place is that of the edge's job in its call.
-func (e Edge) Both(place int, other dibs.Need) (dibs.Need, error) {
-	both, err := bothNeeds(fmt.Sprintf("after[%d]", e.At), other, e.Need)
-	if err != nil {
-		err = inBatch(err, "jobs", place)
+// ParentIDs are the jobs that new ones come after by id, each once.
+func ParentIDs(rows []Row) []int64 {
+	return parents(rows, func(_ int, e Edge) int64 { return e.ID })
+}
+
+// Holders are the jobs that hold unique keys of a call and that its new jobs come after, each once.
+func Holders(rows []Row, done []dibs.Enqueued) []int64 {
+	return parents(rows, func(i int, e Edge) int64 {
+		if e.ID != 0 || done[i].Existing || !done[e.Place].Existing {
+			return 0
+		}
+		return done[e.Place].ID
+	})
+}
+
+// parents lists what of gives for all edges of a call, but 0.
+func parents(rows []Row, of func(i int, e Edge) int64) (ids []int64) {
+	for i := range rows {
+		for _, e := range rows[i].Edges {
+			if id := of(i, e); id != 0 {
+				ids = append(ids, id)
+			}
+		}
 	}
-	return both, err
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// NoneMissing refuses a call with a job that comes after one by id that is missing.
+func NoneMissing(rows []Row, missing func(id int64) bool) error {
+	for i := range rows {
+		for _, e := range rows[i].Edges {
+			if e.ID != 0 && missing(e.ID) {
+				return NoJob(i, e)
+			}
+		}
+	}
+	return nil
+}
+
+// Needs are the jobs that the job at place i of a call comes after, and what it needs of their ends. Of jobs that held a
+// key and are gone it needs nothing. An id and a ref may name one job: if they ask for opposite ends, the first one counts.
+func Needs(rows []Row, done []dibs.Enqueued, i int, gone func(id int64) bool) map[int64]dibs.Need {
+	needs := make(map[int64]dibs.Need, len(rows[i].Edges))
+	for _, e := range rows[i].Edges {
+		parent := e.ID
+		if e.ID == 0 {
+			if parent = done[e.Place].ID; done[e.Place].Existing && gone(parent) {
+				continue
+			}
+		}
+		if other := needs[parent]; other == "" || other == dibs.NeedEnded {
+			needs[parent] = e.Need
+		}
+	}
+	return needs
 }
 
 // edges resolves the refs of a call: afterwards each row's Edges has every job that it comes after once.

@@ -47,6 +47,10 @@ func (s *Session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 
 // insertRows inserts jobs, and leaves groups and followers to settle. Their queues must exist.
 func (s *Session) insertRows(rows []checks.Row) ([]dibs.Enqueued, error) {
+	known, err := s.knownParents(rows)
+	if err != nil {
+		return nil, err
+	}
 	now := s.now()
 	if err := s.lockKeys(rows); err != nil {
 		return nil, err
@@ -66,7 +70,7 @@ func (s *Session) insertRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 		}
 		i += n
 	}
-	return done, s.link(rows, done)
+	return done, s.link(rows, done, known)
 }
 
 // fit makes the queues that do not exist yet, and checks payloads by the limits of the queues.

@@ -30,12 +30,12 @@ type markedJob struct {
 
 // link notes which of the new jobs come after which. These are at gate 5 until settleFlows has looked at the ends of
 // the jobs that existed before.
-func (s *Session) link(rows []checks.Row, done []dibs.Enqueued) error {
+// known are the jobs that existed before, and gets those that hold a key.
+func (s *Session) link(rows []checks.Row, done []dibs.Enqueued, known map[int64]bool) error {
 	if !slices.ContainsFunc(rows, func(r checks.Row) bool { return len(r.Edges) > 0 }) {
 		return nil
 	}
-	known, err := s.knownParents(rows, done)
-	if err != nil {
+	if err := s.find(checks.Holders(rows, done), known); err != nil {
 		return err
 	}
 	var edges []edge
@@ -44,10 +44,7 @@ func (s *Session) link(rows []checks.Row, done []dibs.Enqueued) error {
 		if done[i].Existing {
 			continue // the job that holds the key keeps what it waits for
 		}
-		needs, err := s.needs(rows, done, i, known)
-		if err != nil {
-			return err
-		}
+		needs := checks.Needs(rows, done, i, func(id int64) bool { return !known[id] })
 		for _, parent := range slices.Sorted(maps.Keys(needs)) {
 			followed[parent] = true
 			edges = append(edges, edge{done[i].ID, parent, needs[parent]})
@@ -75,55 +72,25 @@ func (s *Session) link(rows []checks.Row, done []dibs.Enqueued) error {
 	return nil
 }
 
-// knownParents finds which of the jobs that new ones come after existed before the call.
-func (s *Session) knownParents(rows []checks.Row, done []dibs.Enqueued) (known map[int64]bool, err error) {
-	var ids []int64
-	for i := range rows {
-		if done[i].Existing {
-			continue
-		}
-		for _, e := range rows[i].Edges {
-			if e.ID != 0 {
-				ids = append(ids, e.ID)
-			} else if done[e.Place].Existing {
-				ids = append(ids, done[e.Place].ID)
-			}
-		}
+// knownParents are the jobs that new ones come after by id. It refuses a batch if one does not exist.
+func (s *Session) knownParents(rows []checks.Row) (map[int64]bool, error) {
+	known := make(map[int64]bool)
+	if err := s.find(checks.ParentIDs(rows), known); err != nil {
+		return nil, err
 	}
-	known = make(map[int64]bool)
+	return known, checks.NoneMissing(rows, func(id int64) bool { return !known[id] })
+}
+
+// find adds to known those of the jobs that exist.
+func (s *Session) find(ids []int64, known map[int64]bool) error {
 	if len(ids) == 0 {
-		return known, nil
+		return nil
 	}
-	ids, err = s.ids("parents", jsonIDs(distinct(ids)))
+	ids, err := s.ids("parents", jsonIDs(ids))
 	for _, id := range ids {
 		known[id] = true
 	}
-	return known, err
-}
-
-// needs are the jobs that the job at place i comes after, and what it needs of their ends.
-func (s *Session) needs(rows []checks.Row, done []dibs.Enqueued, i int, known map[int64]bool) (map[int64]dibs.Need, error) {
-	needs := make(map[int64]dibs.Need, len(rows[i].Edges))
-	for _, e := range rows[i].Edges {
-		parent := e.ID
-		if e.ID == 0 {
-			parent = done[e.Place].ID
-			if done[e.Place].Existing && !known[parent] {
-				continue // the job that held the key has ended and is not kept
-			}
-		} else if !known[parent] || parent >= done[i].ID {
-			return nil, checks.NoJob(i, e)
-		}
-		if other, twice := needs[parent]; twice {
-			both, err := e.Both(i, other)
-			if err != nil {
-				return nil, err
-			}
-			e.Need = both
-		}
-		needs[parent] = e.Need
-	}
-	return needs, nil
+	return err
 }
 
 // revived are the jobs that were cancelled because of some that are put back now, and the unique keys that they may hold

@@ -943,6 +943,18 @@ $$;
 create function dibs.link_jobs(ids bigint[], met boolean[], edges dibs.new_edge[]) returns void
 language plpgsql set plan_cache_mode = force_custom_plan as $$
 begin
+    if true = any (met) then -- a job that held a key and is gone is not waited for
+        edges := array(
+            select row (e.child, e.parent, e.other, e.need, e.field)::dibs.new_edge
+            from unnest(edges) with ordinality as e (child, parent, other, need, field, nth)
+            where e.other is not null
+                or not coalesce(met[e.parent], false)
+                or exists (select from dibs.job j where j.id = ids[e.parent] offset 0)
+                or exists (select from dibs.finished f where f.id = ids[e.parent] offset 0)
+            order by e.nth
+        );
+    end if;
+
     with edge as materialized (
         select ids[e.child] as child, coalesce(e.other, ids[e.parent]) as parent, e.need, e.nth, coalesce(e.other is not null or met[e.parent], false) as late
         from unnest(edges) with ordinality as e (child, parent, other, need, field, nth)

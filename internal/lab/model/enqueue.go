@@ -15,12 +15,8 @@ func (m *Model) Enqueue(jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, r := range rows {
-		for _, e := range r.Edges {
-			if e.ID != 0 && m.jobs[e.ID] == nil {
-				return nil, checks.NoJob(i, e)
-			}
-		}
+	if err := checks.NoneMissing(rows, func(id int64) bool { return m.jobs[id] == nil }); err != nil {
+		return nil, err
 	}
 	enqueued := m.insert(rows)
 	m.settle()

@@ -41,7 +41,10 @@ func (s dibsSystem) Close() { _ = s.db.Close() /* the place is dropped next */ }
 func (s dibsSystem) Enqueue(ctx context.Context, jobs []Job) error {
 	batch := make([]dibs.NewJob, len(jobs))
 	for i, j := range jobs {
-		batch[i] = dibs.NewJob{Kind: MailKind, Payload: j.Mail, Priority: &j.Priority, Group: j.Group}
+		batch[i] = dibs.NewJob{Kind: MailKind, Payload: j.Mail, Priority: &j.Priority, Group: j.Group, Ref: j.Ref}
+		if j.After != "" {
+			batch[i].After = []dibs.Dep{{Ref: j.After}}
+		}
 	}
 	_, err := s.db.Enqueue(ctx, batch)
 	return err

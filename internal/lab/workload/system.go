@@ -33,6 +33,10 @@ type Job struct {
 	Mail     Mail
 	Priority int    // 0 to 2; smaller ones run first
 	Group    string // dibs only
+
+	// Of a job that comes after others: a name for it, and the name of those that it comes after, which stand before it in
+	// the same call. Not all systems have such jobs.
+	Ref, After string
 }
 
 // Mail is the payload, as JSON. With Sent it is 28 bytes longer.

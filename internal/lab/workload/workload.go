@@ -53,7 +53,7 @@ func All(b *Bench) []Workload {
 			b.ClosedLoop(true), b.ClosedLoop(false), b.Writers(), b.Depth(),
 		},
 		b.Groups(),
-		[]Workload{b.HotGroup(), b.Lives(), b.Crowd(), b.FirstJob(false), b.FirstJob(true), b.WorkerProcess()},
+		[]Workload{b.HotGroup(), b.Lives(), b.Crowd(), b.FirstJob(false), b.FirstJob(true), b.Chains(false), b.Chains(true), b.Fans(), b.Hops(), b.WorkerProcess()},
 	)
 }
 
