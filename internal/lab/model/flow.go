@@ -41,7 +41,7 @@ func (m *Model) waitsFor(j *job) (n int) {
 
 // settleFlows lets those jobs go on that have waited for others, and cancels those that can never start. Then it looks at
 // those that have waited for these.
-func (m *Model) settleFlows() {
+func (m *Model) settleFlows(apart bool) {
 	for first := true; ; first = false {
 		var free, unneeded []*job
 		for _, j := range m.find(func(j *job) bool { return j.follows }) {
@@ -62,7 +62,7 @@ func (m *Model) settleFlows() {
 		if len(free)+len(unneeded) == 0 {
 			return
 		}
-		if m.AtOnce || m.Lazy && first { // it is a transaction of its own
+		if m.AtOnce || m.Lazy && first && apart { // it is a transaction of its own
 			m.tick()
 		}
 		for _, j := range unneeded {

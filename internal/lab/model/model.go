@@ -247,7 +247,7 @@ func (m *Model) free(j *job) bool { return j.State == dibs.Waiting && (j.Group =
 // settle looks at the jobs that come after others, and gives the places of the groups in which something changed.
 func (m *Model) settle() {
 	if !m.Lazy || !m.inTx {
-		m.settleFlows()
+		m.settleFlows(true)
 	}
 	if !m.Lazy {
 		m.admit()

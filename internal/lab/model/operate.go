@@ -44,7 +44,10 @@ func (m *Model) Sweep() (s dibs.Swept) {
 		}
 		s.Expired++
 	}
-	m.settle()
+	m.settleFlows(false) // in the sweep's own transaction
+	if !m.Lazy {
+		m.admit()
+	}
 	for _, j := range m.find(func(j *job) bool { return j.State == dibs.Waiting && !m.free(j) && !j.RunAt.After(m.now) }) {
 		m.wait(j) // the job is due now and joins its group
 	}
