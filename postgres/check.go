@@ -35,7 +35,7 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	}
 	mended, err := s.mendAll(ctx)
 	if err == nil {
-		_, err = s.settleRounds(ctx, freely(s.upkeep))
+		_, err = s.settleRounds(ctx, freely(s.upkeep), untilDone)
 	}
 	if err != nil {
 		return nil, wrap("repair", err)
@@ -75,7 +75,7 @@ func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong []reads.Damage, err
 		switch {
 		case d.State == "payload": // Check makes at most one finding about payloads
 			steps = append(steps, s.step("payloads"))
-		case d.State == "step":
+		case d.State == "step" || d.State == "edge":
 			steps = append(steps, s.step("stray_steps"))
 		case d.State != "group":
 			lacks := map[string]int64{d.State: d.Lacks}

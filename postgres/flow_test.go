@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
@@ -83,6 +87,17 @@ func (b flowBench) becomes(id int64, want dibs.State) {
 	b.Fatalf("job %d is %s, waits for %d, want %s", id, got.State, got.WaitsFor, want)
 }
 
+// hold has a user's transaction lock a row until it is rolled back, at the latest at the end of the test.
+func (b flowBench) hold(query string, id int64) pgx.Tx {
+	b.Helper()
+	tx, err := b.stores[1].pool.Begin(b.Context())
+	b.must(err)
+	b.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	_, err = tx.Exec(b.Context(), query, id)
+	b.must(err)
+	return tx
+}
+
 func follower[T int64 | string](of ...T) dibs.NewJob {
 	j := dibs.NewJob{Kind: "k"}
 	dibs.After(of...)(&j)
@@ -124,11 +139,11 @@ func TestAFollowerComesBesideTheEndOfItsParent(t *testing.T) {
 			return err
 		}
 		child = b.enqueue(follower(parent))[0]
-		b.must(b.stores[0].settle(t.Context()))
+		b.must(b.stores[0].settle(t.Context(), settleFor))
 		b.becomes(child, dibs.Blocked)
 		return nil
 	}))
-	b.must(b.stores[1].settle(t.Context()))
+	b.must(b.stores[1].settle(t.Context(), settleFor))
 	b.becomes(child, dibs.Waiting)
 	for _, s := range b.stores {
 		close(s.sweeper.settler.running)
@@ -188,7 +203,7 @@ func finishWaitsForMark(t *testing.T, whole bool) {
 	}
 	b.must(tx.Commit(t.Context()))
 	b.must(<-finished)
-	b.must(b.stores[0].settle(t.Context()))
+	b.must(b.stores[0].settle(t.Context(), settleFor))
 	b.becomes(child, dibs.Waiting)
 	for _, s := range b.stores {
 		close(s.sweeper.settler.running)
@@ -258,6 +273,93 @@ func TestNoFinishWaitsForTheRowOfAFollower(t *testing.T) {
 	b.must(err)
 	b.becomes(ids[1], dibs.Waiting)
 	b.becomes(ids[3], dibs.Cancelled)
+}
+
+// Two jobs die that a third needs, whose row a user holds. One of them is requeued, and completes: the other is dead all
+// the same.
+func TestAHeldFollowerOfTwoDeadIsCancelledForEach(t *testing.T) {
+	b := newFlowBench(t)
+	ids := b.enqueue(dibs.NewJob{Kind: "k", Ref: "a"}, dibs.NewJob{Kind: "k", Ref: "b"}, follower("a", "b"))
+	jobs := b.claim(2)
+	tx := b.hold("select from dibs.job where id = $1 for update", ids[2])
+	b.stores[0].sweeper.settler.running = make(chan struct{}) // so only the calls below settle
+	defer close(b.stores[0].sweeper.settler.running)
+	b.must(b.stores[0].Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Die("x"), jobs[1].Lease().Die("y")}))
+	b.must(b.stores[0].settle(t.Context(), settleFor))
+	b.becomes(ids[2], dibs.Blocked)
+	_, err := b.stores[0].Requeue(t.Context(), ids[:1], time.Time{})
+	b.must(err)
+	b.must(tx.Rollback(t.Context()))
+	b.must(b.stores[0].Finish(t.Context(), []dibs.Outcome{b.claim(1)[0].Lease().Complete(nil)}))
+	b.must(b.stores[0].settle(t.Context(), settleFor))
+	b.becomes(ids[2], dibs.Cancelled)
+}
+
+// A user holds the row of an ended job that just got a follower: other flows go on.
+func TestAHeldEndedJobHoldsUpNoOtherFlow(t *testing.T) {
+	b := newFlowBench(t)
+	parent := b.enqueue(dibs.NewJob{Kind: "k"})[0]
+	b.must(b.stores[0].Finish(t.Context(), []dibs.Outcome{b.claim(1)[0].Lease().Complete(nil)}))
+	ids := b.enqueue(dibs.NewJob{Kind: "k", Ref: "a"}, follower("a"))
+	lease := b.claim(1)[0].Lease()
+	b.hold("select from dibs.finished where id = $1 for update", parent)
+	own := b.enqueue(follower(parent))[0]
+	b.must(b.stores[0].Finish(t.Context(), []dibs.Outcome{lease.Complete(nil)}))
+	b.becomes(ids[1], dibs.Waiting)
+	b.becomes(own, dibs.Waiting)
+}
+
+// A long chain is to be cancelled that nobody settles, as the process has died whose job's end began it. A claim returns
+// its jobs before that is done.
+func TestAClaimDoesNotWaitForALongSettlement(t *testing.T) {
+	b := newFlowBench(t)
+	chain := []dibs.NewJob{{Kind: "k", Ref: "0"}}
+	for i := range 300 {
+		j := follower(strconv.Itoa(i))
+		j.Ref = strconv.Itoa(i + 1)
+		chain = append(chain, j)
+	}
+	ids := b.enqueue(chain...)
+	b.stores[0].sweeper.settler.running = make(chan struct{})
+	defer close(b.stores[0].sweeper.settler.running)
+	b.must(b.stores[0].Finish(t.Context(), []dibs.Outcome{b.claim(1)[0].Lease().Die("x")}))
+	b.enqueue(dibs.NewJob{Kind: "k", Queue: "other"})
+	b.stores[1].sweeper.settler.running = make(chan struct{}) // the claim below leaves the settlement to a goroutine; here there is none
+	defer close(b.stores[1].sweeper.settler.running)
+	b.stores[1].sweeper.sweptAt = time.Now()
+	claimed, err := b.stores[1].Claim(t.Context(), dibs.ClaimRequest{Queue: "other", Worker: "w", N: 1})
+	b.must(err)
+	if len(claimed) != 1 {
+		t.Fatalf("claimed %d jobs", len(claimed))
+	}
+	b.becomes(ids[300], dibs.Blocked)
+	if !b.stores[1].sweeper.settler.again {
+		t.Error("the claim has not seen that there is something to settle")
+	}
+	b.stores[1].sweeper.expireCheckedAt = time.Time{}
+	_, err = b.stores[1].Claim(t.Context(), dibs.ClaimRequest{Queue: "empty", Worker: "w", N: 1})
+	b.must(err)
+	b.becomes(ids[300], dibs.Blocked) // one that finds nothing settles one round
+	b.must(b.stores[1].settle(t.Context(), untilDone))
+	b.becomes(ids[300], dibs.Cancelled)
+}
+
+// While an outcome that adds jobs is not committed yet, what would follow them is cancelled, and is not kept: edges of it
+// are left, which Check names and Repair deletes.
+func TestEdgesThatAreLeftAreRepaired(t *testing.T) {
+	b := newFlowBench(t)
+	ids := b.enqueue(dibs.NewJob{Kind: "k", Ref: "p"}, follower("p"))
+	b.claim(1)
+	_, err := b.stores[1].pool.Exec(t.Context(), "delete from dibs.job where id = $1", ids[1])
+	b.must(err)
+	found, err := b.stores[0].Check(t.Context())
+	if want := fmt.Sprintf("job %d: its edges are left, and it is gone", ids[1]); err != nil || !slices.Contains(found, want) {
+		t.Errorf("found %q, %v, want %q among them", found, err, want)
+	}
+	repaired, err := b.stores[0].Repair(t.Context())
+	if err != nil || !slices.Contains(repaired, "1 edges of jobs that are gone") {
+		t.Errorf("repaired %q, %v", repaired, err)
+	}
 }
 
 // A transaction of a user enqueues a follower of a job that runs: its finish does not wait for that transaction.

@@ -216,7 +216,7 @@ func (s *Store) AddNewQueues(ctx context.Context) error { return s.addNewQueues(
 // Settle does all that is left to do for jobs that come after others that have ended.
 func (s *Store) Settle(ctx context.Context) error {
 	s.sweeper.settler.wait(time.Minute)
-	return s.settle(ctx)
+	return s.settle(ctx, settleFor)
 }
 
 // ForgetQueues makes the store read the settings of queues anew.

@@ -70,7 +70,7 @@ func (e exact) Sweep(ctx context.Context) (dibs.Swept, error) {
 
 // settled settles what a call has left to the store's goroutine.
 func (e exact) settled(ctx context.Context, err error) error {
-	_, unsettled := e.settleRounds(ctx, e.upkeep)
+	_, unsettled := e.settleRounds(ctx, e.upkeep, untilDone)
 	return cmp.Or(err, unsettled)
 }
 

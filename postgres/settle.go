@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,7 +24,9 @@ const (
 	settleJobs  = 5000 // ids that a round takes from the list, about
 	settleEdges = 5000 // edges that a round closes
 	settleWait  = 2 * time.Second
-	settleTries = 12 // rounds of a goroutine without a result, with growing pauses; then it leaves the list to the sweep
+	settleFor   = time.Second                  // how long a sweep settles
+	untilDone   = time.Duration(math.MaxInt64) // how long a goroutine does
+	settleTries = 12                           // rounds of a goroutine without a result, with growing pauses; then it leaves the list to the sweep
 )
 
 // settler is the state of this process' goroutine that settles.
@@ -67,7 +70,7 @@ func (s *Store) keepSettling(ctx context.Context) {
 		w.mu.Unlock()
 		pause := time.Millisecond
 		for range settleTries {
-			done, err := s.settleRounds(ctx, s.upkeep)
+			done, err := s.settleRounds(ctx, s.upkeep, untilDone)
 			if done || err != nil { // the sweep reports errors that last
 				break
 			}
@@ -95,16 +98,20 @@ func (w *settler) wait(most time.Duration) {
 	}
 }
 
-// settle is the part of claims and sweeps that settles what no other process does.
-func (s *Store) settle(ctx context.Context) error {
-	_, err := s.settleRounds(ctx, s.upkeep)
+// settle is the part of claims and sweeps that settles what no other process does. After that time it leaves the rest to
+// settleSoon: the caller may have jobs whose leases end meanwhile.
+func (s *Store) settle(ctx context.Context, most time.Duration) error {
+	done, err := s.settleRounds(ctx, s.upkeep, most)
+	if !done && err == nil {
+		s.settleSoon()
+	}
 	return err
 }
 
 // settleRounds settles until the list is empty, another process has the turn, or all that is left is locked: then it is not
-// done.
-func (s *Store) settleRounds(ctx context.Context, c conn) (done bool, err error) {
-	for {
+// done. It begins no round after that time.
+func (s *Store) settleRounds(ctx context.Context, c conn, most time.Duration) (done bool, err error) {
+	for began := time.Now(); ; {
 		r, err := s.settleOnce(ctx, c)
 		switch {
 		case err != nil:
@@ -113,7 +120,7 @@ func (s *Store) settleRounds(ctx context.Context, c conn) (done bool, err error)
 			return !r.left, nil
 		case r.taken == 0:
 			return true, nil
-		case r.locked > 0 && r.closed+r.released == 0:
+		case r.locked > 0 && r.closed+r.released == 0, time.Since(began) >= most:
 			return false, nil
 		}
 	}
@@ -159,7 +166,7 @@ func (s *Store) settleOnce(ctx context.Context, c conn) (r settled, err error) {
 		s.Wake(queue)
 	}
 	r.locked = locked[0] + locked[1] + locked[2]
-	r.closed -= locked[1] // an edge of each is open again: a row that somebody holds must not keep a settlement busy
+	r.closed -= locked[1] // they are open again: a row that somebody holds must not keep a settlement busy
 	s.sweeper.settler.released.Add(int64(r.released))
 	if ids := strings.Trim(ended, "{}"); ids != "" {
 		s.sweeper.settler.cancelled.Add(int64(strings.Count(ids, ",") + 1))

@@ -86,8 +86,11 @@ func (s *Store) andSweep(ctx context.Context, claim func(claimer) (found bool, e
 	if c.due.leasesEnded {
 		err = cmp.Or(s.expire(ctx, &dibs.Swept{}), err)
 	}
-	if c.due.unsettled {
-		err = cmp.Or(s.settle(ctx), err)
+	switch {
+	case c.due.unsettled && found:
+		s.settleSoon()
+	case c.due.unsettled:
+		err = cmp.Or(s.settle(ctx, 0), err)
 	}
 	if found { // the jobs are claimed, so an error of expire must not hide them
 		return nil
@@ -131,7 +134,7 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 		err = cmp.Or(s.addNewQueues(ctx, wakeups.All), err)
 	}
 	if p.unsettled {
-		err = cmp.Or(s.settle(ctx), err)
+		err = cmp.Or(s.settle(ctx, settleFor), err)
 	}
 	for _, q := range p.groups { // admit here too, as no claim from the queue may come soon
 		err = cmp.Or(s.admit(ctx, q), err)

@@ -26,6 +26,7 @@ var addCases = []oneCase{
 	{"what follows a job is cancelled if a job that it added dies", addFollowedDies},
 	{"added jobs take over the flow", addFlow},
 	{"an added job with a held unique key is not inserted", addUnique},
+	{"no added job waits for itself, and none waits for what it comes after", addCycles},
 	{"of two that finish at once one adds", addAtOnce},
 	{"a handler adds jobs, a failed one does not, a repeated one adds them once", addHandler},
 }
@@ -145,6 +146,41 @@ func addFollowed(t *test) {
 	end := t.claimSoon(dibs.ClaimRequest{}, 1)
 	sameIDs(t, "started at the end", ids(end), done[1:])
 	t.complete(end...)
+}
+
+// What comes after a job comes after what its end adds, but for that which an added job itself comes after.
+func addCycles(t *test) {
+	// Two jobs that come after the one that adds them: neither after itself, nor after the other.
+	parent := t.enqueue(dibs.NewJob{Kind: "k"})[0]
+	t.finish(adding(t.claimOne(dibs.ClaimRequest{}), copies(2, dibs.NewJob{Kind: "k", After: []dibs.Dep{{ID: parent}}})...))
+	t.complete(t.claimSoon(dibs.ClaimRequest{}, 2)...)
+	// One that comes after its adder's follower: at once, or through another job.
+	for _, through := range []bool{false, true} {
+		all := t.enqueue(dibs.NewJob{Kind: "k", Ref: "p"}, dibs.NewJob{Kind: "k", Ref: "q", After: []dibs.Dep{{Ref: "p"}}})
+		last := all[1]
+		if through {
+			last = t.enqueue(dibs.NewJob{Kind: "k", After: []dibs.Dep{{ID: last}}})[0]
+		}
+		t.finish(adding(t.claimSoon(dibs.ClaimRequest{}, 1)[0], dibs.NewJob{Kind: "added", After: []dibs.Dep{{ID: last}}}))
+		t.complete(t.startsSoon("the follower", all[1])...)
+		if through {
+			t.complete(t.startsSoon("its follower", last)...)
+		}
+		added := t.claimSoon(dibs.ClaimRequest{}, 1)
+		equal(t, "the last", added[0].Kind, "added")
+		t.complete(added...)
+	}
+	// A requeued job adds one after its follower that has ended: both are requeued, and one waits for the other.
+	all := t.enqueue(dibs.NewJob{Kind: "k", Ref: "p"}, dibs.NewJob{Kind: "k", After: []dibs.Dep{{Ref: "p"}}})
+	t.complete(t.claimExactly("the first", all[0])...)
+	t.complete(t.startsSoon("the follower", all[1])...)
+	t.requeue(all[0])
+	t.finish(adding(t.claimSoon(dibs.ClaimRequest{}, 1)[0], dibs.NewJob{Kind: "added", After: []dibs.Dep{{ID: all[1]}}}))
+	added := t.claimSoon(dibs.ClaimRequest{}, 1)
+	t.complete(added...)
+	t.requeue(all[1], added[0].ID)
+	t.complete(t.startsSoon("the follower again", all[1])...)
+	t.complete(t.startsSoon("the added one again", added[0].ID)...)
 }
 
 func addFollowedDies(t *test) {

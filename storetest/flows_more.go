@@ -156,6 +156,16 @@ func flowDelete(t *test) {
 	deleted, err = t.db.DeleteEnded(t.ctx, all[1:2], time.Time{})
 	t.must(err)
 	sameIDs(t, "deleted", deleted, all[1:2])
+	// A job that has just got a follower stays too.
+	for range 20 {
+		parent := t.enqueue(dibs.NewJob{Kind: "k"})[0]
+		t.complete(t.claimExactly("the parent", parent)...)
+		late := t.enqueue(after(dibs.After(parent)))[0]
+		deleted, err := t.db.DeleteEnded(t.ctx, []int64{parent}, time.Time{})
+		t.must(err)
+		sameIDs(t, "deleted", deleted, nil)
+		t.complete(t.startsSoon("the late follower", late)...)
+	}
 }
 
 func flowRepair(t *test) {

@@ -3,6 +3,7 @@
 -- Columns out: id, queue. A job stays until those that come after it have ended.
 -- Concurrency: rows that are just being requeued or deleted are skipped. The others are locked in
 --   the order of their ids.
+-- A job may get a follower before settle_take.sql marks it, so all edges are looked at.
 -- With "offset 0" the edges of each job are looked up; without it, the planner may read all edges.
 with gone as (
     delete from dibs.finished
@@ -10,13 +11,13 @@ with gone as (
         select o.id
         from dibs.finished o
         where o.id = any ($1::bigint[]) and ($2::timestamptz is null or o.finished_at <= $2)
-            and not (o.followed and exists (
+            and not exists (
                 select
                 from dibs.edge e
                 join dibs.job c on c.id = any (array[e.child])
                 where e.parent = o.id
                 offset 0
-            ))
+            )
         order by o.id
         for update skip locked
     ))

@@ -3,6 +3,7 @@
 --   microseconds, $4 how many at most per queue and state.
 -- Columns out: deleted. A job stays until those that come after it have ended.
 -- Concurrency: rows that are just being requeued or pruned are skipped.
+-- A job may get a follower before settle_take.sql marks it, so all edges are looked at.
 -- With "offset 0" the edges of each job are looked up; without it, the planner may read all edges.
 with gone as (
     delete from dibs.finished
@@ -15,13 +16,13 @@ with gone as (
                 from dibs.finished o
                 where o.queue = q.name and o.state = s.state
                     and o.finished_at <= (statement_timestamp() - ($3::bigint * interval '1 microsecond'))
-                    and not (o.followed and exists (
+                    and not exists (
                         select
                         from dibs.edge e
                         join dibs.job c on c.id = any (array[e.child])
                         where e.parent = o.id
                         offset 0
-                    ))
+                    )
                 order by o.finished_at, o.id
                 limit $4
                 for update skip locked

@@ -1,7 +1,7 @@
 -- Purpose: find counts that differ from the rows, groups that have free places but wait, and
---   payloads and steps without a job: traces of rows that were deleted or inserted by hand.
+--   payloads, steps and edges without a job: traces of rows that were deleted or inserted by hand.
 -- Parameters: none.
--- Columns out: finding, one line each; queue; state whose count is wrong, 'group', 'step', or 'payload' where
+-- Columns out: finding, one line each; queue; state whose count is wrong, 'group', 'step', 'edge', or 'payload' where
 --   payloads have a table; how much the count lacks.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing. Every transaction changes rows and their counts together, so what a count
@@ -82,4 +82,11 @@ union all
 select format('%s steps of jobs that are gone', count(*)), '', 'step', 0
 from dibs.step s
 where not exists (select from dibs.job j where j.id = s.job) and not exists (select from dibs.finished f where f.id = s.job)
+having count(*) > 0
+union all
+select format('%s edges of jobs that are gone', count(*)), '', 'edge', 0
+from dibs.edge e
+where not exists (select from dibs.job j where j.id = e.child)
+    and not exists (select from dibs.finished f where f.id = e.child)
+    and not exists (select from dibs.ended_list l where e.child = any (l.ids))
 having count(*) > 0

@@ -7,6 +7,7 @@
 --   then, as the index is in the order of time, reads only jobs past retention. A period
 --   whose row an enqueue has locked is skipped. A job stays until those that come after it have ended; their rows
 --   are read again by every sweep.
+-- A job may get a follower before settle_take.sql marks it, so all edges are looked at.
 -- With "offset 0" the edges of each job are looked up; without it, the planner may read all edges.
 with recursive oldest (queue, state, finished_at) as (
     (
@@ -42,13 +43,13 @@ with recursive oldest (queue, state, finished_at) as (
                     from dibs.finished o
                     where o.queue = l.queue and o.state = l.state and l.finished_at < (statement_timestamp() - s.keep)
                         and o.finished_at < (statement_timestamp() - s.keep)
-                        and not (o.followed and exists (
+                        and not exists (
                             select
                             from dibs.edge e
                             join dibs.job c on c.id = any (array[e.child])
                             where e.parent = o.id
                             offset 0
-                        ))
+                        )
                     order by o.finished_at, o.id
                     limit $1
                     for update skip locked

@@ -1,8 +1,8 @@
 -- Purpose: close edges from jobs that have ended.
 -- Parameters: $1 how many at most.
 -- Columns out: how many it has closed. The settings dibs_turn.unmet, dibs_turn.unmet_parents and
---   dibs_turn.unmet_causes list the followers that can never start, the jobs because of whose ends, and the first
---   causes of these. The setting dibs_turn.waiting gets the other followers, too.
+--   dibs_turn.unmet_causes list the followers that can never start, the jobs because of whose ends, which may be
+--   several of one follower, and the first causes of these. The setting dibs_turn.waiting gets the other followers, too.
 -- Concurrency: after settle_take.sql, in its transaction: only settlements, requeues (turn_settle.sql) and enqueues of
 --   new followers write edges. If there are more edges, the rows of the list stay for the next round.
 -- A parent that has left no row was not followed when it ended, in a queue that keeps no jobs that end so. Only
@@ -45,16 +45,15 @@ with ended as materialized (
     where id = any (('{' || current_setting('dibs_turn.rows', true) || '}')::bigint[])
         and (select count(*) from judged) < $1
 ), unmet as materialized (
-    select distinct on (child) child, parent, cause
+    select child, parent, cause
     from judged
     where not met
-    order by child, parent
 )
 select
     (select count(*) from judged),
-    set_config('dibs_turn.unmet', coalesce((select string_agg(u.child::text, ',' order by u.child) from unmet u), ''), true),
-    set_config('dibs_turn.unmet_parents', coalesce((select string_agg(u.parent::text, ',' order by u.child) from unmet u), ''), true),
-    set_config('dibs_turn.unmet_causes', coalesce((select string_agg(u.cause::text, ',' order by u.child) from unmet u), ''), true),
+    set_config('dibs_turn.unmet', coalesce((select string_agg(u.child::text, ',' order by u.child, u.parent) from unmet u), ''), true),
+    set_config('dibs_turn.unmet_parents', coalesce((select string_agg(u.parent::text, ',' order by u.child, u.parent) from unmet u), ''), true),
+    set_config('dibs_turn.unmet_causes', coalesce((select string_agg(u.cause::text, ',' order by u.child, u.parent) from unmet u), ''), true),
     set_config('dibs_turn.waiting', coalesce((
         select string_agg(x.id::text, ',')
         from (

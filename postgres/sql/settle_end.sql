@@ -1,8 +1,8 @@
 -- Purpose: cancel the followers that can never start.
 -- Parameters: none.
--- Columns out: ids, as text; how many were locked, and are looked at again.
+-- Columns out: ids, as text; how many edges of locked ones are open again, and looked at again.
 -- Concurrency: after settle_close.sql, in its transaction. It waits for no lock: where a row is locked, as by an
---   operator's call, the edge is opened again and the follower listed.
+--   operator's call, the edges are opened again and the follower listed.
 with unmet as materialized (
     select u.child, u.parent, u.cause
     from unnest(
@@ -28,12 +28,16 @@ with unmet as materialized (
     where e.child = any (array[m.child]) and e.parent = any (array[m.parent])
 ), again as (
     insert into dibs.ended_list (ids)
-    select array_agg(m.child)
+    select array_agg(distinct m.child)
     from missed m
     having count(*) > 0
+), first_unmet as materialized (
+    select distinct on (u.child) u.child, u.cause
+    from unmet u
+    order by u.child, u.parent
 ), gone as (
     delete from dibs.job j
-    using unmet u
+    using first_unmet u
     where j.id = any (array[u.child]) and (u.child in (select h.id from held h)) = true
     returning j.*, u.cause
 ), kept as (

@@ -63,7 +63,13 @@ with taken as materialized (
 ), marked_ended as (
     update dibs.finished
     set followed = true
-    where id = any (array(select a.parent from asked a where a.followed is null)) and not followed
+    where id = any (array(
+        select f.id
+        from dibs.finished f
+        where f.id = any (array(select a.parent from asked a where a.followed is null)) and not f.followed
+        order by f.id
+        for no key update skip locked
+    ))
 ), again as (
     insert into dibs.ended_list (ids)
     select array_agg(distinct a.child)
