@@ -205,6 +205,8 @@ type Database interface {
 	Groups(ctx context.Context, queue string) ([]Group, error)
 
 	Schedules
+	StepStore
+	BeforeStore
 
 	// Close releases what the store holds; calls after it fail.
 	Close() error

@@ -1,6 +1,7 @@
 package dibs_test
 
 import (
+	"go/ast"
 	"maps"
 	"path"
 	"slices"
@@ -68,4 +69,77 @@ func TestTidyStoresHaveTheSameFiles(t *testing.T) {
 			}
 		}
 	}
+}
+
+// narrowWrappers change or measure the calls of a dibs.Store, and are no whole database; and why. All other wrappers hold
+// an admin.Database or a dibs.Database, and so do what the store does besides.
+var narrowWrappers = map[string]string{
+	"internal/lab/history.wrappedStore": "it serves stores of adopted tables, and wrapped adds the rest of a database",
+	"metrics.observedStore":             "observedService and observedDatabase add the rest of a database",
+	"otel.tracedStore":                  "tracedService and tracedDatabase add the rest of a database",
+}
+
+// A wrapper of a store must do all that the store does. So each interface that code asks a store for is a part of
+// dibs.Database, and a wrapper holds that: the compiler sees then that nothing is lost.
+func TestTidyWrappersDoAllThatStoresDo(t *testing.T) {
+	t.Parallel()
+	interfaces, parts := map[string]bool{}, map[string]bool{"Store": true, "Database": true, "Tx": true}
+	holders, claimers := map[string]bool{}, map[string]bool{} // types with a field of type dibs.Store, and those with a Claim
+	asked := map[string]string{}                              // interfaces that code asks for, and a file that does
+	for name, file := range goFiles(t) {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		dir := path.Dir(name)
+		for node := range ast.Preorder(file.syntax) {
+			switch node := node.(type) {
+			case *ast.TypeAssertExpr:
+				asked[typeName(node.Type)] = name
+			case *ast.CaseClause:
+				for _, each := range node.List {
+					asked[typeName(each)] = name
+				}
+			case *ast.FuncDecl:
+				if node.Recv != nil && node.Name.Name == "Claim" {
+					claimers[dir+"."+typeName(node.Recv.List[0].Type)] = true
+				}
+			case *ast.TypeSpec:
+				switch declared := node.Type.(type) {
+				case *ast.InterfaceType:
+					interfaces[node.Name.Name] = interfaces[node.Name.Name] || dir == "."
+					for _, f := range declared.Methods.List {
+						parts[typeName(f.Type)] = parts[typeName(f.Type)] || dir == "." && node.Name.Name == "Database"
+					}
+				case *ast.StructType:
+					for _, f := range declared.Fields.List {
+						s, is := f.Type.(*ast.SelectorExpr)
+						holders[dir+"."+node.Name.Name] = holders[dir+"."+node.Name.Name] || is && typeName(s.X) == "dibs" && s.Sel.Name == "Store"
+					}
+				}
+			}
+		}
+	}
+	for name, file := range asked {
+		if interfaces[name] && !parts[name] {
+			t.Errorf("%s asks a store whether it is a %s: make that a part of dibs.Database, else wrappers lose it", file, name)
+		}
+	}
+	for name := range claimers {
+		if holders[name] != (narrowWrappers[name] != "") {
+			t.Errorf("%s: a wrapper holds a dibs.Database or an admin.Database, or is in narrowWrappers, with the reason", name)
+		}
+	}
+}
+
+// typeName is the name of a type without its package, or nothing.
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.StarExpr:
+		return typeName(e.X)
+	}
+	return ""
 }

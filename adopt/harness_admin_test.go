@@ -320,6 +320,16 @@ func (h *harness) Flow(context.Context, int64, int) (admin.Flow, error) {
 	return admin.Flow{}, errHarness
 }
 
+func (h *harness) Before(context.Context, int64, int64, int) ([]*dibs.RawJob, int64, error) {
+	return nil, 0, errHarness
+}
+
+func (h *harness) Steps(context.Context, dibs.Lease) ([]dibs.StepDone, error) { return nil, errHarness }
+
+func (h *harness) PutStep(context.Context, dibs.Lease, string, json.RawMessage) error {
+	return errHarness
+}
+
 func (h *harness) FlowJobs(context.Context, int64, int64) ([]int64, error) { return nil, errHarness }
 
 func (h *harness) InTx(context.Context, func(dibs.Tx) error) error { return errHarness }

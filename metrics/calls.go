@@ -28,13 +28,22 @@ func (o observedDatabase) Unwrap() admin.Database { return o.Database }
 // database keeps the methods of admin.Database one level deeper than those of observedStore, which so take precedence.
 type database struct{ admin.Database }
 
-// observed returns a store that measures the calls of db, with all that db can do.
+// observedService is an observedStore that has what handlers use of a dibs.Database, too.
+type observedService struct {
+	observedStore
+	dibs.StepStore
+	dibs.BeforeStore
+}
+
+// observed returns a store that measures the calls of db, with all that workers and handlers use of db.
 func (p *process) observed(db dibs.Store) dibs.Store {
 	switch db := db.(type) {
-	case observedStore, observedDatabase:
+	case observedStore, observedService, observedDatabase:
 		return db
 	case admin.Database:
 		return observedDatabase{observedStore{db: db, p: p}, database{db}}
+	case dibs.Database:
+		return observedService{observedStore{db: db, p: p}, db, db}
 	}
 	return observedStore{db: db, p: p}
 }

@@ -27,6 +27,13 @@ type tracedDatabase struct {
 	traced tracedStore
 }
 
+// tracedService is a tracedStore that has what handlers use of a dibs.Database, too.
+type tracedService struct {
+	tracedStore
+	dibs.StepStore
+	dibs.BeforeStore
+}
+
 func (s tracedDatabase) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	return s.traced.Claim(ctx, r)
 }

@@ -30,9 +30,13 @@ const (
 func (t *telemetry) instrument(w *dibs.Worker) {
 	queue := cmp.Or(w.Queue, dibs.DefaultQueue)
 	store := tracedStore{w.Store, t, queue}
-	w.Store = store
-	if db, ok := store.Store.(admin.Database); ok {
+	switch db := w.Store.(type) {
+	case admin.Database:
 		w.Store = tracedDatabase{db, store}
+	case dibs.Database:
+		w.Store = tracedService{store, db, db}
+	default:
+		w.Store = store
 	}
 	w.Use(t.attempt)
 }

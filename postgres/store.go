@@ -79,11 +79,7 @@ type Store struct {
 	goroutines    sync.WaitGroup // goroutines that listen, notify, and give back connections
 }
 
-var (
-	_ admin.Database   = (*Store)(nil)
-	_ dibs.StepStore   = (*Store)(nil)
-	_ dibs.BeforeStore = (*Store)(nil)
-)
+var _ admin.Database = (*Store)(nil)
 
 // planning keeps plans independent of table statistics, which are never right for
 // a queue: every statement has one good plan, along an index, and a connection keeps

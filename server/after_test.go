@@ -26,7 +26,7 @@ func TestJobsComeAfterThoseOfTheTokensQueuesOnly(t *testing.T) {
 		return status, p.Detail
 	}
 	many := func(token string, id int64) (int, string) {
-		status, p := by(t, token, "POST", g.url+"/v1/jobs/batch", fmt.Sprintf(`{"jobs":[{"queue":"mine","ref":"a"},{"queue":"mine","after":["a",{"id":%d,"on":"ended"}]}]}`, id))
+		status, p := by(t, token, "POST", g.url+"/v1/jobs/batch", fmt.Sprintf(`{"jobs":[{"queue":"mine","ref":"a"},{"queue":"mine","after":["a",{"id":"%d","on":"ended"}]}]}`, id))
 		return status, p.Detail
 	}
 	for _, c := range []struct {

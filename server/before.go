@@ -45,15 +45,11 @@ func (s *Server) jobsBefore(w http.ResponseWriter, r *http.Request) error {
 // before loads a page of the jobs that a job comes after. If they are large, it has fewer than asked for. Jobs of queues
 // that the caller may not use are left out, and Next is the id of a job that is shown, so that it names none of them.
 func (s *Server) before(r *http.Request, id, after int64, most int) (all admin.Page, err error) {
-	store, ok := s.db.(dibs.BeforeStore)
-	if !ok {
-		return all, &dibs.InvalidError{Field: "id", Reason: fmt.Sprintf("names a job of a store without jobs that come after others (%T)", s.db)}
-	}
 	for {
 		n := nextLoad(all.Jobs, most)
 		err := s.loads.show(r, n, func() error {
 			var page []*dibs.RawJob
-			if page, after, err = store.Before(r.Context(), id, after, n); err != nil {
+			if page, after, err = s.db.Before(r.Context(), id, after, n); err != nil {
 				return err
 			}
 			all.Jobs = append(all.Jobs, visible(s, r, page, func(j *dibs.RawJob) string { return j.Queue })...)

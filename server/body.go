@@ -185,19 +185,6 @@ func wholeCharacters(object string, raw []byte) error {
 	return nil
 }
 
-// jobID is the id of a job, as a number or a string: not all languages have numbers that hold
-// every id.
-type jobID int64
-
-func (i *jobID) UnmarshalJSON(raw []byte) error {
-	n, err := strconv.ParseInt(strings.Trim(string(raw), `"`), 10, 64)
-	if err != nil {
-		return fmt.Errorf("an id must be a whole number, or a string of one, got %.40s", raw)
-	}
-	*i = jobID(n)
-	return nil
-}
-
 func idsOf(list idList) []int64 {
 	ids := make([]int64, len(list))
 	for i, id := range list {
@@ -279,7 +266,7 @@ type rawList []json.RawMessage
 func (rawList) Limit(field string, n int) error { return checks.Batch(field, n) }
 
 // idList is a list of jobs' ids.
-type idList []jobID
+type idList []wire.ID
 
 // Limit refuses too many before they are decoded; see wire.Limited.
 func (idList) Limit(field string, n int) error { return checks.Batch(field, n) }

@@ -10,17 +10,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/metrics"
 )
 
-// The exchanges of testdata, which are the same on every database.
+// The exchanges of testdata are the same on every database. Its calls are measured, as those of 'dibs serve' are.
 func TestExchangesAreAsTheyWere(t *testing.T) {
 	t.Parallel()
 	for name, steps := range exchanges {
 		t.Run(name, func(t *testing.T) {
 			onDatabases(t, func(t *testing.T, db admin.Database) {
-				golden.Match(t, name+".http", transcript(t, serve(t, db), steps))
+				measured, err := metrics.Observe(prometheus.NewRegistry(), db)
+				if err != nil {
+					t.Fatal(err)
+				}
+				golden.Match(t, name+".http", transcript(t, serve(t, measured), steps))
 			})
 		})
 	}

@@ -88,9 +88,15 @@ func TestAJobShowsItsFlow(t *testing.T) {
 		b := newBrowser(t, serve(t, db))
 		of := func(id int64) string { return fmt.Sprintf("/jobs/%d", id) }
 		link := func(id int64) string { return fmt.Sprintf(`jobs/%d">%[1]d</a>`, id) }
-		page := b.shows(of(bind), "it waits for the end of 3 jobs: ",
+		page := b.shows(of(bind), "it waits for the end of 3 jobs: ", "attempt 1 waits for the end of 3 jobs",
 			fmt.Sprintf("Flow %d 0 of 6 jobs ended, 0.0 %%", pages[0]), fmt.Sprintf("render books %d 3 0 0", pages[0]), "bind books", "clean attic", "sell shop",
-			"It comes after 0 of 3 jobs ended", "render books", "After it come 0 of 1 job ended", "sell shop")
+			"It comes after 0 of 3 jobs ended", "render books", "After it come 0 of 1 job ended", "sell shop",
+			fmt.Sprintf("dibs flow %d", bind), "Enqueue it again", "it will come after no other job")
+		if strings.Contains(page, "may start") {
+			t.Errorf("a blocked job may start: %s", page)
+		}
+		later := enqueue(t, db, dibs.NewJob{Queue: "books", Kind: "late", Ref: "late", Priority: new(dibs.MaxPriority)}, dibs.NewJob{Queue: "books", Kind: "bind", Delay: time.Hour, After: []dibs.Dep{{Ref: "late"}}})[1]
+		b.shows(of(later), "attempt 1 waits for the end of 1 job, and not to start before in ")
 		for _, id := range append(pages, sell) {
 			if !strings.Contains(page, link(id)) {
 				t.Errorf("no link to job %d: %s", id, page)
@@ -130,7 +136,10 @@ func TestAJobPutsBackWhatItsDeathHasCancelled(t *testing.T) {
 		b := newBrowser(t, serve(t, db))
 		dead := fmt.Sprintf("/jobs/%d", pages[0])
 		b.shows(fmt.Sprintf("/jobs/%d", sell), fmt.Sprintf("it was cancelled because job %d died", pages[0]))
-		b.shows(dead, "2 jobs were cancelled because this one died Requeue it", "4 of 5 jobs ended", "After it come")
+		page := b.shows(dead, "2 jobs were cancelled because this one died Requeue it", "4 of 5 jobs ended", "After it come")
+		if n := strings.Count(page, fmt.Sprintf(`jobs/%d/requeue"`, pages[0])); n != 1 {
+			t.Errorf("%d buttons requeue the dead job: %s", n, page)
+		}
 		b.changes(dead+"/requeue", fmt.Sprintf("Job %d waits again; 2 jobs that were cancelled because of it wait, too.", pages[0]), "back", dead)
 		reach(t, db, dibs.Blocked, bind, sell)
 		if page := b.sees(dead); strings.Contains(page, "because this one") {

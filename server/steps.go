@@ -7,11 +7,12 @@ import (
 	"net/http"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 // stepToWrite is a step that a worker has done.
 type stepToWrite struct {
-	ID    jobID           `json:"id"`
+	ID    wire.ID         `json:"id"`
 	Token dibs.Token      `json:"token"`
 	Step  string          `json:"step"`
 	Value json.RawMessage `json:"value"`
@@ -19,7 +20,7 @@ type stepToWrite struct {
 
 // heldJob names a job that a worker holds.
 type heldJob struct {
-	ID    jobID      `json:"id"`
+	ID    wire.ID    `json:"id"`
 	Token dibs.Token `json:"token"`
 }
 
@@ -34,14 +35,6 @@ type stepsAnswer struct {
 	Steps []dibs.StepDone `json:"steps"`
 }
 
-// stepStore is the store, if it keeps steps.
-func (s *Server) stepStore() (dibs.StepStore, error) {
-	if store, ok := s.db.(dibs.StepStore); ok {
-		return store, nil
-	}
-	return nil, &problemError{kind: unsupported, detail: "the rows of adopted tables have no place for steps"}
-}
-
 // writeStep writes that a step of a job is done, for the holder of its lease.
 func (s *Server) writeStep(w http.ResponseWriter, r *http.Request) error {
 	var body stepToWrite
@@ -51,12 +44,8 @@ func (s *Server) writeStep(w http.ResponseWriter, r *http.Request) error {
 	if body.Value == nil {
 		body.Value = json.RawMessage("null")
 	}
-	store, err := s.stepStore()
-	if err != nil {
-		return err
-	}
 	l := dibs.Lease{ID: int64(body.ID), Token: body.Token}
-	err = store.PutStep(r.Context(), l, body.Step, body.Value)
+	err := s.db.PutStep(r.Context(), l, body.Step, body.Value)
 	if errors.Is(err, dibs.ErrLeaseLost) {
 		s.guests.ended(l.ID, l.Token)
 	}
@@ -93,13 +82,9 @@ func (s *Server) jobSteps(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) listSteps(w http.ResponseWriter, r *http.Request, l dibs.Lease) error {
-	store, err := s.stepStore()
-	if err != nil {
-		return err
-	}
 	var steps []dibs.StepDone
-	err = s.loads.show(r, 1, func() error {
-		if steps, err = store.Steps(r.Context(), l); err != nil {
+	err := s.loads.show(r, 1, func() (err error) {
+		if steps, err = s.db.Steps(r.Context(), l); err != nil {
 			return err
 		}
 		size := 0

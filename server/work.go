@@ -12,7 +12,7 @@ import (
 
 // leaseToExtend is a dibs.Lease as a request gives it.
 type leaseToExtend struct {
-	ID       jobID          `json:"id"`
+	ID       wire.ID        `json:"id"`
 	Token    dibs.Token     `json:"token"`
 	Progress *dibs.Progress `json:"progress"`
 }
@@ -98,7 +98,7 @@ type extendedBatch struct {
 
 // outcomeToFinish is a wire.Outcome whose id may be a string.
 type outcomeToFinish struct {
-	ID jobID `json:"id"`
+	ID wire.ID `json:"id"`
 	wire.Outcome
 }
 

@@ -76,11 +76,7 @@ type Store struct {
 	closing    sync.Once
 }
 
-var (
-	_ admin.Database   = (*Store)(nil)
-	_ dibs.StepStore   = (*Store)(nil)
-	_ dibs.BeforeStore = (*Store)(nil)
-)
+var _ admin.Database = (*Store)(nil)
 
 // Open opens or makes the file at path, and makes or upgrades dibs' tables in it.
 // A file that holds tables, but none of dibs under this prefix, is not changed and gives

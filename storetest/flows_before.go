@@ -24,18 +24,9 @@ var flowBeforeCases = []oneCase{
 
 func (t *test) before(id, after int64, n int) (jobs []*dibs.RawJob, next int64) {
 	t.Helper()
-	jobs, next, err := t.beforeStore().Before(t.ctx, id, after, n)
+	jobs, next, err := t.db.Before(t.ctx, id, after, n)
 	t.must(err)
 	return jobs, next
-}
-
-func (t *test) beforeStore() dibs.BeforeStore {
-	t.Helper()
-	s, ok := t.db.(dibs.BeforeStore)
-	if !ok {
-		t.Fatalf("%T does not know which jobs a job comes after", t.db)
-	}
-	return s
 }
 
 // completeWith completes jobs with their places as results.
@@ -166,7 +157,7 @@ func flowBeforeBad(t *test) {
 		n         int
 		field     string
 	}{{0, 0, 1, "id"}, {-1, 0, 1, "id"}, {1, -1, 1, "after"}, {1, 0, 0, "n"}, {1, 0, 1001, "n"}} {
-		_, _, err := t.beforeStore().Before(t.ctx, c.id, c.after, c.n)
+		_, _, err := t.db.Before(t.ctx, c.id, c.after, c.n)
 		invalid(t, err, c.field)
 	}
 }

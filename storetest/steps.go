@@ -28,28 +28,25 @@ var stepCases = []oneCase{
 	{"a worker does each step once, whatever its attempts end with", stepsWorker},
 }
 
-// stepStore is a store, or a transaction, that keeps steps.
-func (t *test) stepStore(of any) dibs.StepStore {
+// stepsIn are the steps as a transaction shows and writes them.
+func (t *test) stepsIn(tx Tx) dibs.StepStore {
 	t.Helper()
-	if tx, ok := of.(Tx); ok {
-		of = tx.Tx
-	}
-	s, ok := of.(dibs.StepStore)
+	s, ok := tx.Tx.(dibs.StepStore)
 	if !ok {
-		t.Fatalf("%T keeps no steps", of)
+		t.Fatalf("%T keeps no steps", tx.Tx)
 	}
 	return s
 }
 
 func (t *test) putStep(j *dibs.RawJob, name, value string) {
 	t.Helper()
-	t.must(t.stepStore(t.db).PutStep(t.ctx, j.Lease(), name, json.RawMessage(value)))
+	t.must(t.db.PutStep(t.ctx, j.Lease(), name, json.RawMessage(value)))
 }
 
 // expectSteps expects a job to have these steps, as name=value.
 func (t *test) expectSteps(l dibs.Lease, want ...string) {
 	t.Helper()
-	all, err := t.stepStore(t.db).Steps(t.ctx, l)
+	all, err := t.db.Steps(t.ctx, l)
 	t.must(err)
 	got := []string{}
 	for _, s := range all {
@@ -60,7 +57,7 @@ func (t *test) expectSteps(l dibs.Lease, want ...string) {
 
 func (t *test) stepsRefused(l dibs.Lease) {
 	t.Helper()
-	s := t.stepStore(t.db)
+	s := t.db
 	if _, err := s.Steps(t.ctx, l); !errors.Is(err, dibs.ErrLeaseLost) {
 		t.Fatalf("steps are read without an error that is ErrLeaseLost: %v", err)
 	}
@@ -115,7 +112,7 @@ func stepsOnce(t *test) {
 	j := t.claimOne(dibs.ClaimRequest{})
 	t.putStep(j, "a", `{"n": 1}`)
 	t.putStep(j, "a", `{"n": 1}`)
-	invalid(t, t.stepStore(t.db).PutStep(t.ctx, j.Lease(), "a", json.RawMessage("2")), "step")
+	invalid(t, t.db.PutStep(t.ctx, j.Lease(), "a", json.RawMessage("2")), "step")
 	t.expectSteps(j.Lease(), `a={"n": 1}`)
 }
 
@@ -230,7 +227,7 @@ func stepsWide(t *test) {
 func stepsBad(t *test) {
 	t.enqueue(dibs.NewJob{Kind: "k"})
 	j := t.claimOne(dibs.ClaimRequest{})
-	s := t.stepStore(t.db)
+	s := t.db
 	for _, c := range []struct {
 		l                  dibs.Lease
 		name, value, field string
@@ -252,7 +249,7 @@ func stepsBad(t *test) {
 
 func stepsBounded(t *test) {
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
-	jobs, s := t.claim(dibs.ClaimRequest{N: 2}), t.stepStore(t.db)
+	jobs, s := t.claim(dibs.ClaimRequest{N: 2}), t.db
 	for i := range dibs.MaxSteps {
 		t.putStep(jobs[0], fmt.Sprint(i), "1")
 	}

@@ -115,7 +115,7 @@ func txStepsFenced(t *test) {
 	old := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})
 	t.waitForExpiry(old)
 	tx := t.beginTx()
-	err := t.stepStore(tx).PutStep(t.ctx, old.Lease(), "a", json.RawMessage("1"))
+	err := t.stepsIn(tx).PutStep(t.ctx, old.Lease(), "a", json.RawMessage("1"))
 	if !errors.Is(err, dibs.ErrLeaseLost) {
 		t.Fatalf("got %v", err)
 	}
@@ -123,8 +123,8 @@ func txStepsFenced(t *test) {
 	t.must(err)
 	equal(t, "claimed", len(jobs), 1)
 	own := jobs[0]
-	t.must(t.stepStore(tx).PutStep(t.ctx, own.Lease(), "a", json.RawMessage("1")))
-	all, err := t.stepStore(tx).Steps(t.ctx, own.Lease())
+	t.must(t.stepsIn(tx).PutStep(t.ctx, own.Lease(), "a", json.RawMessage("1")))
+	all, err := t.stepsIn(tx).Steps(t.ctx, own.Lease())
 	t.must(err)
 	equal(t, "steps", len(all), 1)
 	t.must(tx.Rollback())

@@ -69,7 +69,7 @@ func (p *Page) around(r *request, v *jobView) error {
 	} else if err != nil {
 		return err
 	}
-	v.Flow.Flow, v.Flow.Partly = f.Flow, f.More
+	v.Flow.Flow, v.Flow.Partly, v.After = f.Flow, f.More, len(f.Before) > 0
 	before := admin.SumOf(f.Before)
 	all := v.Flow.add(r, fmt.Sprint("Flow ", f.Flow), f.All, false)
 	v.Flow.add(r, "It comes after", f.Before, true)
@@ -86,6 +86,7 @@ func (p *Page) around(r *request, v *jobView) error {
 		a.Text = "at least " + a.Text
 	}
 	if v.Admin {
+		v.Brings = true
 		a.Post, a.Button = fmt.Sprintf("jobs/%d/requeue", j.ID), "Requeue it: they come back"
 	}
 	v.Why = append(v.Why, a)

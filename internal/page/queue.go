@@ -138,6 +138,8 @@ type jobView struct {
 	Folded bool // the payload is long, and shown folded
 	Again  string
 	Flow   flowView
+	After  bool   // it comes after other jobs
+	Brings bool   // one of Why has a button that requeues it
 	waits  *alarm // for which jobs it waits
 }
 
@@ -222,9 +224,30 @@ func life(j *dibs.RawJob) []step {
 		if j.HeldUntil.After(next.At) {
 			next.At, next.Text = j.HeldUntil, "held by a rate"
 		}
+		if wait := blockedBy(j); wait != "" {
+			next.Name = "attempt " + count(j.Attempt+1) + " waits for " + wait
+			if next.At.After(time.Now()) {
+				next.Name += ", and not to start before"
+			} else {
+				next.At = time.Time{}
+			}
+		}
 		list = append(list, next)
 	}
 	return list
+}
+
+// blockedBy says what keeps a blocked job from starting, whatever the time.
+func blockedBy(j *dibs.RawJob) string {
+	switch {
+	case j.State != dibs.Blocked:
+		return ""
+	case j.WaitsFor > 0:
+		return "the end of " + plural(j.WaitsFor, "job")
+	case j.Group != "":
+		return "its turn in its group"
+	}
+	return "" // the jobs that it comes after have ended just now
 }
 
 type workersView struct {

@@ -4,9 +4,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/dibs-queue/dibs"
 )
+
+// ID is the id of a job, as a number or a string: not all languages have numbers that hold every id.
+type ID int64
+
+// UnmarshalJSON reads either form.
+func (i *ID) UnmarshalJSON(raw []byte) error {
+	n, err := strconv.ParseInt(strings.Trim(string(raw), `"`), 10, 64)
+	if err != nil {
+		return fmt.Errorf("an id must be a whole number, or a string of one, got %.40s", raw)
+	}
+	*i = ID(n)
+	return nil
+}
 
 // Dep is a dibs.Dep as JSON gives it: the ref of jobs of the same call, the id of a job, or an object, which can
 // also say what it needs of their ends.
@@ -29,7 +44,7 @@ func (d *Dep) UnmarshalJSON(raw []byte) error {
 	case first == '{':
 		var o struct {
 			Ref string    `json:"ref"`
-			ID  *int64    `json:"id"`
+			ID  *ID       `json:"id"`
 			On  dibs.Need `json:"on"`
 		}
 		if err := ReadObject(raw, &o); err != nil {
@@ -37,7 +52,7 @@ func (d *Dep) UnmarshalJSON(raw []byte) error {
 		}
 		d.Ref, d.On = o.Ref, o.On
 		if o.ID != nil {
-			d.ID = *o.ID
+			d.ID = int64(*o.ID)
 			return atLeast1(d.ID)
 		}
 		return nil

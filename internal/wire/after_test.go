@@ -14,12 +14,12 @@ func TestJobsThatComeAfterOthersAreReadInThreeForms(t *testing.T) {
 	t.Parallel()
 	given := dibs.NewJob{Kind: "bind", Ref: "old", After: []dibs.Dep{{ID: 5}}}
 	for text, want := range map[string][]dibs.Dep{
-		`{"ref":"book","after":["page",17,{"ref":"page","on":"ended"},{"id":17,"on":"failed"}, {"id":9}]}`: {
+		`{"ref":"book","after":["page",17,{"ref":"page","on":"ended"},{"id":17,"on":"failed"}, {"id":"9223372036854775807"}]}`: {
 			{Ref: "page"},
 			{ID: 17},
 			{Ref: "page", On: dibs.NeedEnded},
 			{ID: 17, On: dibs.NeedFailed},
-			{ID: 9},
+			{ID: 1<<63 - 1},
 		},
 		`{"ref":"book","after":[]}`:     {},
 		`{"ref":"book","after":null}`:   given.After,
@@ -46,7 +46,8 @@ func TestAWrongEntryOfAfterIsNamed(t *testing.T) {
 		`[1.5]`:                               "after[0]: an id must be a whole number, got 1.5",
 		`[99999999999999999999]`:              "after[0]: an id must be a whole number, got 99999999999999999999",
 		`["a",{"id":-4}]`:                     "after[1]: an id must be at least 1, got -4",
-		`["a",{"id":"4"}]`:                    "after[1].id: must be a whole number, and is a string",
+		`["a",{"id":"four"}]`:                 `after[1].id: an id must be a whole number, or a string of one, got "four"`,
+		`["a",{"id":"0"}]`:                    "after[1]: an id must be at least 1, got 0",
 		`["a","b",{"ref":"a","onn":"ended"}]`: "after[2].onn: is an unknown field; the object has ref, id, on",
 		`[{"ref":"a","ref":"b"}]`:             "after[0].ref: is given twice",
 		`["\ud800"]`:                          `after[0]: has half of a surrogate pair`,

@@ -2,6 +2,7 @@ package pagetest
 
 import (
 	"database/sql"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -41,7 +42,28 @@ func TestTablesFitSmallWindows(t *testing.T) {
 			t.Errorf("%s: on a telephone a job is %d px high", path, high)
 		}
 	}
+	b.open(fmt.Sprintf("/jobs/%d", s.bind))
+	for _, wide := range []int64{360, 390, 412, 430} {
+		b.size(wide)
+		if n := is[int](b, shortIDs); n > 0 {
+			t.Errorf("on a telephone of %d px %d rows of a flow begin otherwise than those with longer ids", wide, n)
+		}
+	}
 }
+
+// shortIDs gives the jobs of a flow ids of one and of two digits, and a queue with a short name. It says in how many rows
+// the first job is beside the kind.
+const shortIDs = `(() => {
+	let beside = 0;
+	for (const [i, row] of document.querySelectorAll(".flow tbody tr").entries()) {
+		const first = row.querySelector('td[data-label="First job"]');
+		if (!first) continue;
+		first.querySelector("a").textContent = i % 2 ? "7" : "17";
+		row.querySelector('td[data-label="Queue"] a').textContent = "q";
+		if (first.offsetTop <= row.cells[0].offsetTop + 5) beside++;
+	}
+	return beside;
+})()`
 
 // slow has the completed jobs wait and run for long.
 func (s *shop) slow(file string) {

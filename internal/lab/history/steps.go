@@ -9,12 +9,10 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Steps implements dibs.StepStore, if the database does.
 func (w *wrapped) Steps(ctx context.Context, l dibs.Lease) ([]dibs.StepDone, error) {
 	return w.r.steps(ctx, "", w.Database, l)
 }
 
-// PutStep implements dibs.StepStore, if the database does.
 func (w *wrapped) PutStep(ctx context.Context, l dibs.Lease, name string, value json.RawMessage) error {
 	return w.r.putStep(ctx, "", w.Database, l, name, value)
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -144,6 +145,18 @@ func (t shownTable) Flow(context.Context, int64, int) (admin.Flow, error) {
 
 func (t shownTable) FlowJobs(context.Context, int64, int64) ([]int64, error) {
 	return nil, t.cannot("its rows come after no others")
+}
+
+func (t shownTable) Before(context.Context, int64, int64, int) ([]*dibs.RawJob, int64, error) {
+	return nil, 0, t.cannot("its rows come after no others")
+}
+
+func (t shownTable) Steps(context.Context, dibs.Lease) ([]dibs.StepDone, error) {
+	return nil, t.cannot("its rows have no place for steps")
+}
+
+func (t shownTable) PutStep(context.Context, dibs.Lease, string, json.RawMessage) error {
+	return t.cannot("its rows have no place for steps")
 }
 
 func (t shownTable) NoteChange(context.Context, admin.Change) error {

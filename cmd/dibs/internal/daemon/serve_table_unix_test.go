@@ -38,6 +38,7 @@ func TestServeShowsAnAdoptedTable(t *testing.T) {
 				}
 			}
 		}
+		const token = "6d4c8b1f0e2a497395c7d1a3b5f80e62"
 		for request, words := range map[string]string{
 			"GET /workers":             "keeps no register of its workers",
 			"GET /schedules":           "it has no schedules",
@@ -45,10 +46,15 @@ func TestServeShowsAnAdoptedTable(t *testing.T) {
 			"GET /v1/workers":          "it keeps no register of its workers",
 			"POST /v1/claim":           "work on it with",
 			"POST /v1/jobs":            "insert rows with SQL",
+			"POST /v1/steps":           "have no place for steps",
+			"POST /v1/steps/list":      "have no place for steps",
 			"PATCH /v1/queues/tickets": "its settings are in its mapping",
 		} {
 			method, path, _ := strings.Cut(request, " ")
-			body := map[string]string{"POST /v1/claim": `{"queue":"tickets","worker":"w"}`, "POST /v1/jobs": `{"queue":"tickets"}`, "PATCH /v1/queues/tickets": `{"paused":true}`}[request]
+			body := map[string]string{
+				"POST /v1/claim": `{"queue":"tickets","worker":"w"}`, "POST /v1/jobs": `{"queue":"tickets"}`, "PATCH /v1/queues/tickets": `{"paused":true}`,
+				"POST /v1/steps": `{"id":1,"token":"` + token + `","step":"a"}`, "POST /v1/steps/list": `{"id":1,"token":"` + token + `"}`,
+			}[request]
 			if status, text := ask(c.T, client, method, s.URL+path, "", body); status != http.StatusNotImplemented || !strings.Contains(text, words) || strings.Contains(text, "unsupported operation") {
 				c.T.Errorf("%s: %d %.1000s", request, status, text)
 			}

@@ -28,14 +28,14 @@ func (p *lineProcess) heed(ctx context.Context, j *lineJob, a lineAnswer) {
 		return
 	}
 	answer := struct {
-		ID     lineID     `json:"id"`
-		Token  dibs.Token `json:"token"`
-		Before admin.Page `json:"before"`
-		Error  string     `json:"error,omitempty"`
+		ID     lineID      `json:"id"`
+		Token  dibs.Token  `json:"token"`
+		Before *admin.Page `json:"before,omitempty"`
+		Error  string      `json:"error,omitempty"`
 	}{ID: lineID(j.job.ID), Token: j.job.Token}
-	var err error
-	if answer.Before, err = p.pool.before(ctx, j.job.ID, *a.Before); err != nil {
-		answer.Error = err.Error()
+	page, err := p.pool.before(ctx, j.job.ID, *a.Before)
+	if answer.Before = &page; err != nil {
+		answer.Before, answer.Error = nil, err.Error()
 	}
 	p.reply(answer)
 }
@@ -57,7 +57,7 @@ func (w *Lines) before(ctx context.Context, id int64, ask beforeAsk) (admin.Page
 	for n := min(limit, firstBefore); n > 0; n = min(limit-len(page.Jobs), (beforeBytes-size)*len(page.Jobs)/size) {
 		jobs, next, err := store.Before(ctx, id, after, n)
 		if err != nil {
-			return admin.Page{Jobs: []*dibs.RawJob{}}, err
+			return page, err
 		}
 		for _, b := range jobs {
 			b.Token = dibs.Token{}

@@ -154,7 +154,8 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 	if json.Unmarshal(about.Token, &token) != nil || timesIn(line, "token") > 1 {
 		token = dibs.Token{}
 	}
-	switch says := about.Ending != nil || about.Progress != nil || about.Step != nil; {
+	says := about.Ending != nil || about.Progress != nil || about.Step != nil || about.Before != nil
+	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return a, errors.New("it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr")
 	case broken != nil:
@@ -165,7 +166,7 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 		return a, errors.New(`"id" is given twice`)
 	case about.ID == nil:
 		return a, errors.New(`"id" is missing: give the one of the job's line`)
-	case err == nil && !says && about.Before == nil:
+	case err == nil && !says:
 		err = errors.New(`"ending" is missing: completed, retry, snooze, release, dead or cancelled`)
 	case err == nil && about.Ending != nil && about.Progress != nil:
 		err = errors.New(`it has both "ending" and "progress"`)
@@ -177,7 +178,7 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 		err = errors.New(`it has neither "ending" nor "progress" nor "step" nor "before"`)
 	}
 	wrong := errors.New(wire.Reason(err))
-	if about.Ending == nil && about.Progress == nil && about.Step == nil && token.IsZero() {
+	if !says && token.IsZero() {
 		return a, wrong // the id may be any number of the program's
 	}
 	return lineAnswer{ID: about.ID, Token: token, wrong: wrong}, nil
