@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -133,6 +134,13 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 // has locked (Tx.Claim, Tx.Finish).
 const lockedPatience = 5 * time.Second
 
+// A requeue keeps settlements away, so it waits only briefly for a row or a unique key that an open transaction holds, as
+// after a Tx.Enqueue. Then it is rolled back, and others settle before it is tried again.
+const (
+	turnLockWait = 100 * time.Millisecond
+	turnPause    = 200 * time.Millisecond
+)
+
 // change runs one of the operator's statements on a list of ids, and repeats it for jobs that another transaction had
 // locked. If the server ends the statement because it takes too long, the next one gets fewer ids.
 func (s *Store) change(ctx context.Context, name string, ids []int64, args ...any) (all []changedJob, err error) {
@@ -151,6 +159,12 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args ...an
 		if fewer, ok := smaller(err, len(part)); ok {
 			size = fewer
 			continue
+		}
+		if isLocked(err) {
+			if err = sleep(ctx, turnPause); err == nil && time.Now().Before(end) {
+				continue
+			}
+			err = cmp.Or(err, fmt.Errorf("another transaction holds a lock that this needs, as on the unique key of a job: %w", dibs.ErrUnavailable))
 		}
 		if err != nil {
 			return all, wrap(name, err)

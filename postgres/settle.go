@@ -185,14 +185,16 @@ func (s *Store) settleOnce(ctx context.Context, c conn) (r settled, err error) {
 func (s *Store) settleKey() int64 { return lockKey(s.o.schema(), "sweep", "settle") }
 
 // withFollowers adds to an operator's statement what it does for jobs that come after others: a requeue puts back those that
-// were cancelled because of the jobs requeued. look gets how many followers a settlement has to look at.
+// were cancelled because of the jobs requeued. look gets how many followers a settlement has to look at. It waits for the
+// turn as long as that takes, but hardly for anything while it has it.
 func (s *Store) withFollowers(name string, ids []int64, st step, look *int) []step {
 	if name != "requeue" {
 		return []step{st}
 	}
-	return []step{
-		s.step("turn_settle", s.settleKey()), st,
+	brief := finisher{lockWait: turnLockWait}
+	return append([]step{s.step("turn_settle", s.settleKey())}, brief.steps(
+		st,
 		s.step("revive", ids).into(new(int), new(string)),
 		s.step("reopen_edges", ids).into(look),
-	}
+	)...)
 }
