@@ -66,30 +66,45 @@ type heir struct {
 	Parent int64 `json:"parent"`
 }
 
+// inherit has what comes after the jobs come after those too that they have added. Those of these that come after older
+// jobs themselves are looked at one by one: no job may come to wait for itself.
 func (s *Session) inherit(outcomes []dibs.Outcome, added checks.Added, done []dibs.Enqueued, left map[int64]heritage) error {
 	followed := make(map[int]bool) // places of those that come before others of the same call
+	older := make(map[int]bool)    // places of those that come after jobs that existed before
 	for i := range added.Rows {
 		for _, e := range added.Rows[i].Edges {
 			if e.ID == 0 && !done[i].Existing {
 				followed[e.Place] = true
 			}
+			if e.ID != outcomes[added.By[i]].ID && (e.ID != 0 || older[e.Place] || done[e.Place].Existing) {
+				older[i] = true
+			}
 		}
 	}
-	marks, heirs := make(map[int64][]markedJob), []heir(nil)
+	marks, heirs, late := make(map[int64][]markedJob), []heir(nil), []heir(nil)
+	var ids []int64
 	for i, e := range done {
 		if e.Existing { // another job holds the unique key
 			continue
 		}
 		parent := outcomes[added.By[i]].ID
 		h := left[parent]
+		ids = append(ids, e.ID)
 		marks[h.flow] = append(marks[h.flow], markedJob{e.ID, followed[i] || h.followers > 0})
-		if h.followers > 0 {
+		switch {
+		case h.followers == 0:
+		case older[i]:
+			late = append(late, heir{ID: e.ID, Parent: parent})
+		default:
 			heirs = append(heirs, heir{ID: e.ID, Parent: parent})
 		}
 	}
 	for flow, jobs := range marks {
 		laterRows(s, "mark_flow", jobs, flow)
 	}
-	laterRows(s, "inherit", heirs)
+	laterRows(s, "inherit", heirs, jsonIDs(ids), false)
+	for i := range late {
+		laterRows(s, "inherit", late[i:i+1], jsonIDs(ids), true)
+	}
 	return s.err
 }
