@@ -11,7 +11,14 @@ type Flow struct {
 	After  []FlowRow  `json:"after"`  // the jobs that come after it, without theirs
 	All    []FlowRow  `json:"all"`    // the jobs with the same Flow, this one among them
 	Open   []int64    `json:"open"`   // those jobs of Before that have not ended: the first MaxOpen, by id
-	Caused int64      `json:"caused"` // jobs that were cancelled because of it: a Requeue of it puts them back
+	// Needs says of each job of Open how it has to end, so that this one starts.
+	Needs []dibs.Need `json:"needs"`
+	// Caused counts jobs that were cancelled because of it: a Requeue of it puts them back. If it is completed, these needed
+	// its failure.
+	Caused int64 `json:"caused"`
+	// Lost are some jobs of All that are dead, then some that were cancelled, though they were needed: the first of each
+	// queue, kind and state, MaxOpen at most.
+	Lost []int64 `json:"lost,omitempty"`
 	// More is true if there are too many queues, kinds and states to count: the rows have the largest counts only.
 	More bool `json:"more,omitempty"`
 }
@@ -79,7 +86,7 @@ func (r FlowRow) Ended() int64 { return r.Completed + r.Dead + r.Cancelled + r.U
 func (r FlowRow) Jobs() int64 { return r.Waiting + r.Blocked + r.Running + r.Ended() }
 
 const (
-	// MaxOpen is how many ids Flow.Open has at most.
+	// MaxOpen is how many ids Flow.Open has at most; so has Flow.Lost.
 	MaxOpen = 10
 	// FollowersCap is how many jobs Admin.Followers counts at most.
 	FollowersCap = 10_000

@@ -24,6 +24,7 @@ func flowLook(t *test) {
 	f := t.flow(bind)
 	equal(t, "flow, state and open jobs", f, admin.Flow{
 		ID: bind, Flow: first, State: dibs.Blocked, Open: []int64{first, ids[1]},
+		Needs:  []dibs.Need{dibs.NeedCompleted, dibs.NeedCompleted},
 		Before: []admin.FlowRow{{Queue: dibs.DefaultQueue, Kind: "page", First: first, Waiting: 2}},
 		After:  []admin.FlowRow{},
 		All: []admin.FlowRow{
@@ -33,8 +34,9 @@ func flowLook(t *test) {
 			{Queue: dibs.DefaultQueue, Kind: "mail", First: mail, Blocked: 1},
 		},
 	})
+	equal(t, "what the others need", [][]dibs.Need{t.flow(clean).Needs, t.flow(mail).Needs}, [][]dibs.Need{{dibs.NeedEnded, dibs.NeedEnded}, {dibs.NeedFailed, dibs.NeedFailed}})
 	equal(t, "the flow of a job that was enqueued alone", t.flow(plain), admin.Flow{
-		ID: plain, State: dibs.Waiting, Open: []int64{}, Before: []admin.FlowRow{}, All: []admin.FlowRow{},
+		ID: plain, State: dibs.Waiting, Open: []int64{}, Needs: []dibs.Need{}, Before: []admin.FlowRow{}, All: []admin.FlowRow{},
 		After: []admin.FlowRow{{Queue: dibs.DefaultQueue, Kind: "late", First: late, Blocked: 1}},
 	})
 	equal(t, "followers", []int{t.followers(dibs.DefaultQueue), t.followers("other"), t.followers("nosuch")}, []int{3, 1, 0})
@@ -57,7 +59,7 @@ func flowLook(t *test) {
 		{Queue: "other", Kind: "clean", First: clean, Waiting: 1},
 		{Queue: dibs.DefaultQueue, Kind: "mail", First: mail, Unneeded: 1},
 	})
-	equal(t, "jobs that come after the first", len(f.After), 4)
+	equal(t, "jobs that come after the first, and those that did not complete", []int{len(f.After), len(f.Lost)}, []int{4, 0})
 	equal(t, "jobs that the late one waits for", t.flow(late).Open, []int64{plain})
 	if _, err := t.db.Flow(t.ctx, 1<<40, 0); !errors.Is(err, dibs.ErrNotFound) {
 		t.Errorf("the flow of no job: %v", err)
@@ -100,6 +102,7 @@ func flowUpTo(t *test) {
 		{Queue: dibs.DefaultQueue, Kind: "sell", First: ids[10], Cancelled: 1},
 		{Queue: dibs.DefaultQueue, Kind: "tell", First: ids[11], Cancelled: 1},
 	})
+	equal(t, "the first that did not complete", f.Lost, []int64{dead, ids[10], ids[11]})
 	equal(t, "3 of those before, and those that are waited for", []any{f.Before[0].Jobs(), f.Open}, []any{int64(3), []int64{last[8].ID}})
 	equal(t, "2 of the 3 that come after", sumOf(t.flowUpTo(dead, 2).After), int64(2))
 	for most, want := range map[int]int64{0: 2, 1: 1, 2: 2, 9: 2} {

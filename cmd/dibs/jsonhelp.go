@@ -70,9 +70,11 @@ the direction of text, are written as \u escapes.
               after (what comes after it) and all (the jobs of its flow), each a list, with an item
               for each queue and kind: queue, kind, first (the least id), waiting, blocked, running,
               completed, dead, cancelled, unneeded (cancelled, as a job whose failure they need was
-              completed); open: up to 10 ids of before that have not ended; caused: how many jobs
-              were cancelled because of it; more: true if only the largest counts
-              are listed
+              completed); open: up to 10 ids of before that have not ended; needs: of each of
+              these, how it has to end (completed, ended, failed); caused: how many jobs were
+              cancelled because of it; lost: up to 10 ids of all that are dead or were cancelled,
+              the first of each queue, kind and state; more: true if only the largest counts are
+              listed
   schedules   as 'schedule' writes them: name, spec, zone, queue, kind, payload, metadata,
               priority, max_attempts, group, jitter, missed (once, skip, all), missed_limit,
               skip_overlap, start, end, paused, owner, next, last_tick, last_job, since.

@@ -59,7 +59,7 @@ type Seen struct {
 	Stats   []admin.QueueStats
 	Queues  []dibs.Queue
 	Workers []dibs.WorkerInfo
-	Open    map[int64][]int64 // some of the jobs that a job waits for, where somebody has read them
+	Flow    admin.Flow // the jobs around one job, where somebody has read them
 }
 
 // kindsOfQueues is the number of queues for which one look reads the kinds of due jobs.
@@ -321,7 +321,7 @@ func (w *Look) OfJob(j *dibs.RawJob) (list []Hold) {
 		}
 	}
 	if j.WaitsFor > 0 {
-		return append([]Hold{follows(j, w.Open[j.ID])}, list...)
+		return append([]Hold{Follows(j, w.Flow)}, list...)
 	}
 	paced := Held(j.HeldUntil)
 	switch {
@@ -341,13 +341,13 @@ var lasting = []string{"paused", "no_worker", "stopping", "no_worker_for_kind"}
 // Lasts reports whether the reason holds up a job until somebody starts a worker or resumes the queue.
 func (h Hold) Lasts() bool { return slices.Contains(lasting, h.Reason) }
 
-// follows is the reason why a job that comes after others does not start.
-func follows(j *dibs.RawJob, open []int64) Hold {
+// Follows is the reason why a job that comes after others does not start. It names some of them if f is of the job.
+func Follows(j *dibs.RawJob, f admin.Flow) Hold {
 	text := "it comes after " + words.Verb(int64(j.WaitsFor), "job that has not ended", "jobs that have not ended")
-	if len(open) > 0 {
+	if open := f.Open; f.ID == j.ID && len(open) > 0 {
 		ids := make([]string, len(open))
 		for i, id := range open {
-			ids[i] = strconv.FormatInt(id, 10)
+			ids[i] = strconv.FormatInt(id, 10) + ends[f.Needs[i]]
 		}
 		if text += ": " + strings.Join(ids, ", "); j.WaitsFor > len(open) {
 			text += " …"
@@ -355,6 +355,9 @@ func follows(j *dibs.RawJob, open []int64) Hold {
 	}
 	return Hold{Reason: "after", Text: text}
 }
+
+// ends say how a job that is waited for has to end.
+var ends = map[dibs.Need]string{dibs.NeedEnded: " (however it ends)", dibs.NeedFailed: " (only if it is dead or cancelled)"}
 
 // UsedUp is the reason why a row of an adopted table that waits is not claimed: other programs have counted its last attempt.
 func UsedUp(j *dibs.RawJob) (h Hold, is bool) {

@@ -31,6 +31,12 @@ type counted struct {
 	n, first          int64
 }
 
+// need is a row of flow_open.sql.
+type need struct {
+	id int64
+	on dibs.Need
+}
+
 // Flow counts the jobs around one: see admin.Admin.
 func (c Calls) Flow(ctx context.Context, id int64, most int) (admin.Flow, error) {
 	if err := c.Ready(ctx, "flow"); err != nil {
@@ -45,11 +51,12 @@ func (c Calls) Flow(ctx context.Context, id int64, most int) (admin.Flow, error)
 	f := admin.Flow{ID: id}
 	var found []admin.Flow
 	var all []counted
+	var open []need
 	var caused []int64
 	err := c.Read(ctx,
 		rows(&found, func(f *admin.Flow) []any { return []any{&f.Flow, Text(&f.State)} }, "flow_job", id),
 		rows(&all, func(r *counted) []any { return []any{&r.part, &r.queue, &r.kind, Text(&r.state), &r.n, &r.first} }, "flow_rows", id, flowRows+1, most),
-		rows(&f.Open, One, "flow_open", id, admin.MaxOpen),
+		rows(&open, func(n *need) []any { return []any{&n.id, Text(&n.on)} }, "flow_open", id, admin.MaxOpen),
 		rows(&caused, One, "flow_caused", id, most),
 	)
 	if err != nil {
@@ -60,6 +67,10 @@ func (c Calls) Flow(ctx context.Context, id int64, most int) (admin.Flow, error)
 	}
 	f.Flow, f.State, f.Caused, f.More = found[0].Flow, found[0].State, caused[0], len(all) > flowRows
 	all = all[:min(len(all), flowRows)]
+	f.Open, f.Needs, f.Lost = []int64{}, []dibs.Need{}, lost(all)
+	for _, n := range open {
+		f.Open, f.Needs = append(f.Open, n.id), append(f.Needs, n.on)
+	}
 	f.Before, f.After, f.All = flowPart(all, "before"), flowPart(all, "after"), flowPart(all, "flow")
 	return f, nil
 }
@@ -79,6 +90,20 @@ func flowPart(all []counted, part string) []admin.FlowRow {
 		list[at[name]].Add(r.state, r.n)
 	}
 	return list
+}
+
+// lost lists the first jobs of a flow that are dead, then those that were cancelled.
+func lost(all []counted) (ids []int64) {
+	for _, state := range []dibs.State{dibs.Dead, dibs.Cancelled} {
+		at := len(ids)
+		for _, r := range all {
+			if r.part == "flow" && r.state == state {
+				ids = append(ids, r.first)
+			}
+		}
+		slices.Sort(ids[at:])
+	}
+	return ids[:min(len(ids), admin.MaxOpen)]
 }
 
 // FlowJobs lists the jobs of a flow that have not ended, newest first.

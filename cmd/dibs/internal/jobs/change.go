@@ -25,6 +25,8 @@ type bulkChange struct {
 	changeable func(dibs.State) bool                                 // reports whether a job in that state would be changed
 	words      changeWords
 	cmd        *cobra.Command // its name is the verb
+	// consequences, if not nil, says what the change of these jobs means for others.
+	consequences func(ids []int64) []string
 
 	chosen      int // number of jobs in the finished batches
 	batchesDone int // number of finished batches
@@ -40,6 +42,7 @@ type changeWords struct {
 	done, would  string // %s is the number of jobs: "cancelled %s", "would cancel %s"
 	passive      string // "cancelled"
 	whyUnchanged string // reason why a named job was not changed
+	whyKept      string // reason why a job was not changed that others come after which have not ended; empty: that is none
 }
 
 // changed is a job that was, or would be, changed.
@@ -78,7 +81,11 @@ func (c *bulkChange) run(ctx context.Context) error {
 		return c.withProgress(err)
 	}
 	if !c.JSON {
-		for _, text := range c.summary() {
+		lines := c.summary()
+		if c.consequences != nil && !c.dryRun {
+			lines = append(lines, c.consequences(c.ids)...)
+		}
+		for _, text := range lines {
 			c.Say("%s", text)
 		}
 	}
@@ -243,6 +250,8 @@ func (c *bulkChange) whyFirst(ctx context.Context) string {
 	switch j, err := c.db.Get(ctx, c.first); {
 	case errors.Is(err, dibs.ErrNotFound):
 		return "there is no such job"
+	case err == nil && c.words.whyKept != "" && j.State.Final() && around(ctx, c.db, []int64{c.first}, 1000, followersLive):
+		return c.words.whyKept
 	case err != nil || c.changeable(j.State): // it may have changed since
 		return c.words.whyUnchanged
 	default:

@@ -42,7 +42,7 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 			return a.WithExistingDatabase(cmd.Context(), func(db admin.Database) error {
 				c := bulkChange{
 					app: a, selection: &s, db: db, cmd: cmd,
-					words:      changeWords{"changed %s", "would change %s", "changed", "there is no such job, or it does not wait"},
+					words:      changeWords{"changed %s", "would change %s", "changed", "there is no such job, or it does not wait", ""},
 					changeable: func(state dibs.State) bool { return state == dibs.Waiting || state == dibs.Blocked },
 					apply: func(ids []int64, _ time.Time) ([]changed, error) {
 						done, err := db.Edit(cmd.Context(), ids, e)

@@ -72,8 +72,8 @@ ended in whatever way (--after-end), or are dead or cancelled (--after-failed). 
 cannot come about any more, the job is cancelled, and 'dibs show' says because of which other.
 With --jobs, lines can come after earlier ones of the file, which they name by a ref of their
 choice: "ref":"page" in these, and "after":["page"], or {"ref":"page","on":"ended"}, in those;
-17 or {"id":17,"on":"failed"} is the job with that id. If no line has a ref, there is nothing to
-wait for.
+17 or {"id":17,"on":"failed"} is the job with that id. If no earlier line has the ref that a
+line names, that line waits for nothing by it.
 
 With --json, each job gives one line with its id; "existing" is true where another job
 already held the unique key, whose id that is, and "replaced" or "pushed" where it was.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -21,17 +23,18 @@ func newFlowCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "flow ID [flags]",
 		Short: "Show what a job comes after, and what comes after it",
-		Long: `Show how far the flow of a job is: the jobs that one call has enqueued, some of which come
-after others; and of the job itself what it comes after, and what comes after it. Jobs are
-counted by queue and kind; ended ones for as long as they are kept. "unneeded" are jobs for the
-failure of another that was completed.
+		Long: `Show how far the flow of a job is, and of the job itself what it comes after, and what comes
+after it. Jobs are counted by queue and kind; ended ones for as long as they are kept. "unneeded"
+are jobs for the failure of another that was completed. States without jobs have no column.
+
+A flow is all jobs of one call of Enqueue in which some job comes after another, and what jobs
+of the flow add. A job that was enqueued alone with --after ID is a flow of its own. 'dibs
+enqueue --jobs' makes calls of up to 10,000 lines and 8 MiB, so a larger file has several flows,
+whose jobs still come after each other.
 
 With --wait, dibs waits until all jobs of the flow have ended. The exit code is then 0 if all
 have completed or were unneeded, 9 if one is dead or cancelled, and 10 if --timeout was over
-before all had ended.
-
-The jobs of one call are one flow. 'dibs enqueue' makes calls of up to 10,000 lines and 8 MiB,
-so a larger file has several flows, whose jobs still come after each other.`,
+before all had ended.`,
 		Example: `  dibs flow 17
   dibs flow 17 --wait --timeout 10m`,
 		Args: cmdline.Asking("job", "17", 1),
@@ -59,7 +62,7 @@ so a larger file has several flows, whose jobs still come after each other.`,
 				if a.JSON {
 					err = a.WriteJSON(f)
 				} else {
-					a.writeFlow(&f)
+					err = a.writeFlow(cmd.Context(), db, &f)
 				}
 				if err != nil || !wait {
 					return err
@@ -125,15 +128,47 @@ func flowEnd(f *admin.Flow, late bool, timeout time.Duration) error {
 	case late:
 		return &cmdline.CodeError{Code: cmdline.ExitTimeout, Err: fmt.Errorf("%s had not ended after %s", words.Plural(int(sum.Jobs()-sum.Ended()), "job"), wire.FormatDuration(timeout))}
 	case others > 0:
-		return &cmdline.CodeError{Code: cmdline.ExitNotCompleted, Err: fmt.Errorf("%s did not complete", words.Plural(int(others), "job"))}
+		lost := f.Lost
+		if f.Flow == 0 {
+			lost = []int64{f.ID}
+		}
+		end := &cmdline.CodeError{Code: cmdline.ExitNotCompleted, Err: fmt.Errorf("%s did not complete%s", words.Plural(int(others), "job"), idsOf(lost, int(others)))}
+		if len(lost) == 0 {
+			return end
+		}
+		return &cmdline.HintError{Err: end, Next: fmt.Sprintf("'dibs show %d' says why", lost[0])}
 	}
 	return nil
 }
 
-// writeFlow writes a flow as text.
-func (a *app) writeFlow(f *admin.Flow) {
+// idsOf names some of n jobs after their number.
+func idsOf(ids []int64, n int) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	text := make([]string, len(ids))
+	for i, id := range ids {
+		text[i] = strconv.FormatInt(id, 10)
+	}
+	if len(ids) < n {
+		return ", such as " + strings.Join(text, ", ")
+	}
+	return ": " + strings.Join(text, ", ")
+}
+
+// writeFlow writes a flow as text. Of a job that was cancelled it reads because of what.
+func (a *app) writeFlow(ctx context.Context, db admin.Database, f *admin.Flow) error {
 	title := fmt.Sprintf("job %d", f.ID)
 	a.Say("%s  %s", a.Paint(term.Bold, title), a.PaintState(f.State))
+	if f.State == dibs.Cancelled {
+		j, err := db.Get(ctx, f.ID)
+		if err != nil && !errors.Is(err, dibs.ErrNotFound) { // it may have been deleted just now
+			return err
+		}
+		if err == nil && j.Cause != 0 {
+			a.Say("cancelled because %s", a.Paint(term.Yellow, causeOf(ctx, db, j)))
+		}
+	}
 	part := func(what string, rows []admin.FlowRow) {
 		if len(rows) == 0 {
 			return
@@ -152,22 +187,55 @@ func (a *app) writeFlow(f *admin.Flow) {
 	if f.More {
 		a.Say("and more kinds with fewer jobs")
 	}
-	if f.Caused > 0 {
+	switch {
+	case f.Caused > 0 && f.State == dibs.Completed:
+		a.Say("\n%s not needed, because it was completed", words.Verb(f.Caused, "job was", "jobs were"))
+	case f.Caused > 0:
 		a.Say("\n%s cancelled because of it; 'dibs requeue %d' puts it and them back", words.Verb(f.Caused, "job was", "jobs were"), f.ID)
+	}
+	return nil
+}
+
+// flowColumn is how many jobs are in one state.
+type flowColumn struct {
+	heading string
+	color   term.Style
+	n       int64
+}
+
+func flowColumns(r *admin.FlowRow) []flowColumn {
+	return []flowColumn{
+		{"#WAITING", term.Plain, r.Waiting},
+		{"#BLOCKED", term.Yellow, r.Blocked},
+		{"#RUNNING", term.Cyan, r.Running},
+		{"#COMPLETED", term.Plain, r.Completed},
+		{"#DEAD", term.Red, r.Dead},
+		{"#CANCELLED", term.Yellow, r.Cancelled},
+		{"#UNNEEDED", term.Plain, r.Unneeded},
 	}
 }
 
 // maxFlowRows is how many rows of each part are written.
 const maxFlowRows = 50
 
+// writeFlowRows writes a table with those states that some job of the rows is in.
 func (a *app) writeFlowRows(rows []admin.FlowRow) {
-	t := a.TableOf("QUEUE", "KIND", "#WAITING", "#BLOCKED", "#RUNNING", "#COMPLETED", "#DEAD", "#CANCELLED", "#UNNEEDED")
+	sum := admin.SumOf(rows)
+	headings, states := []string{"QUEUE", "KIND"}, flowColumns(&sum)
+	for _, c := range states {
+		if c.n > 0 {
+			headings = append(headings, c.heading)
+		}
+	}
+	t := a.TableOf(headings...)
 	for _, r := range rows[:min(len(rows), maxFlowRows)] {
-		t.AppendRow([]any{
-			a.NameCell(r.Queue, 24), a.NameCell(r.Kind, 24), a.CountCell(term.Plain, r.Waiting), a.CountCell(term.Yellow, r.Blocked),
-			a.CountCell(term.Cyan, r.Running), a.CountCell(term.Plain, r.Completed), a.CountCell(term.Red, r.Dead),
-			a.CountCell(term.Yellow, r.Cancelled), a.CountCell(term.Plain, r.Unneeded),
-		})
+		row := []any{a.NameCell(r.Queue, 24), a.NameCell(r.Kind, 24)}
+		for i, c := range flowColumns(&r) {
+			if states[i].n > 0 {
+				row = append(row, a.CountCell(c.color, c.n))
+			}
+		}
+		t.AppendRow(row)
 	}
 	t.Render()
 	if more := len(rows) - maxFlowRows; more > 0 {

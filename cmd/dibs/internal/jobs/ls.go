@@ -197,7 +197,7 @@ func stateTime(now time.Time, j *dibs.RawJob) string {
 // Note returns the job's worker, result or last error, or what it waits for or was cancelled for.
 func Note(j *dibs.RawJob) string {
 	switch {
-	case j.CancelRequested:
+	case j.CancelRequested && !j.State.Final():
 		return "cancel requested; on " + j.Worker
 	case j.State == dibs.Running && j.Worker == "":
 		return ""

@@ -21,7 +21,10 @@ func newPruneCmd(a *app) *cobra.Command {
 --older-than, those with the ids, or those that the flags describe. Workers delete old ones by
 themselves once a queue's --keep-completed, --keep-dead or --keep-cancelled time is over.
 
-Jobs that have not ended, and unknown ids, are reported with exit code 5.
+A job is kept, whatever its age, until all jobs that come after it have ended: it is not among
+those deleted ('dibs flow ID' counts those that come after it).
+
+Jobs that have not ended, and unknown ids, are reported with exit code 5, and so are those kept.
 The id '-' reads ids from stdin, 10,000 at a time.
 
 With --kind, --group, --worker or --error it reads the jobs first and then deletes those, as
@@ -51,7 +54,7 @@ machine's clock, as it does with --dry-run.`,
 				}
 				c := bulkChange{
 					app: a, selection: &s, db: db, cmd: cmd,
-					words:      changeWords{"deleted %s", "would delete %s", "deleted", "there is no such job, or it has not ended"},
+					words:      changeWords{"deleted %s", "would delete %s", "deleted", "there is no such job, or it or a job that comes after it has not ended", "jobs that come after it have not ended"},
 					changeable: dibs.State.Final,
 					apply: func(ids []int64, until time.Time) ([]changed, error) {
 						done, err := db.DeleteEnded(cmd.Context(), ids, until)

@@ -19,6 +19,10 @@ func newRequeueCmd(a *app) *cobra.Command {
 attempts allowed again and their history kept. A job whose unique key another job
 holds by now comes back without its key.
 
+The jobs that were cancelled because of a job come back with it. A job that comes after others
+waits for those that have not ended, and is cancelled again if one has ended otherwise than it
+needs: requeue that one. Of up to 10 jobs, dibs says so.
+
 Jobs that have not ended, and unknown ids, are reported with exit code 5.
 The id '-' reads ids from stdin, 10,000 at a time.
 
@@ -34,15 +38,17 @@ With --table, rows are requeued that are dead by the side table alone (--state d
 				return cmdline.Usagef(cmd, "give --state completed, dead or cancelled: only such jobs can be requeued")
 			}
 			return a.WithTable(cmd.Context(), func(db cmdline.JobTable) error {
+				others := false // some jobs were cancelled because of those requeued
 				c := bulkChange{
 					app: a, selection: &s, db: db, cmd: cmd,
-					words:      changeWords{"requeued %s", "would requeue %s", "requeued", "there is no such job, or it has not ended"},
+					words:      changeWords{"requeued %s", "would requeue %s", "requeued", "there is no such job, or it has not ended", ""},
 					changeable: func(s dibs.State) bool { return s.Final() && (a.Adopted == nil || s == dibs.Dead) },
 					apply: func(ids []int64, until time.Time) ([]changed, error) {
 						var done []int64
 						var err error
 						switch db := db.(type) {
 						case admin.Database: // what was done again since it was listed stays as it is
+							others = others || around(cmd.Context(), db, ids, 1, caused)
 							done, err = db.Requeue(cmd.Context(), ids, until)
 						case interface {
 							Requeue(ctx context.Context, ids []int64) ([]int64, error)
@@ -50,6 +56,15 @@ With --table, rows are requeued that are dead by the side table alone (--state d
 							done, err = db.Requeue(cmd.Context(), ids)
 						}
 						return changedTo("", done), err
+					},
+					consequences: func(ids []int64) (lines []string) {
+						if others {
+							lines = append(lines, "the jobs that were cancelled because of "+itOrThem(ids)+" come back, too")
+						}
+						if db, own := db.(admin.Database); own {
+							lines = append(lines, waitingAgain(cmd.Context(), db, ids)...)
+						}
+						return lines
 					},
 				}
 				return c.run(cmd.Context())

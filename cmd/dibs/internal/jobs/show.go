@@ -139,7 +139,7 @@ func (a *app) writeJob(j *dibs.RawJob, why []holdups.Hold, cause string, steps [
 		add(true, "progress", ProgressText(p)+a.Paint(term.Faint, " ("+words.Since(now, p.At)+")"))
 	}
 	add(true, "steps", words.Printable(strings.Join(steps, ", ")))
-	add(j.CancelRequested, "cancel", a.Paint(term.Yellow, "requested"))
+	add(j.CancelRequested && !j.State.Final(), "cancel", a.Paint(term.Yellow, "requested"))
 	add(j.Fault != "", "fault", a.Paint(term.Red, words.Printable(j.Fault)))
 	add(true, "metadata", term.IndentJSON(j.Metadata))
 	add(true, "payload", term.IndentJSON(j.Payload))

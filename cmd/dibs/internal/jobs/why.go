@@ -34,9 +34,7 @@ func whyOf(ctx context.Context, db cmdline.JobTable, jobs ...*dibs.RawJob) (w ho
 	w, err = holdups.Read(ctx, db, stats)
 	w.Stats = all
 	if flows, has := db.(flowReader); err == nil && has && len(jobs) == 1 && jobs[0].WaitsFor > 0 {
-		var f admin.Flow
-		f, err = flows.Flow(ctx, jobs[0].ID, 1)
-		w.Open = map[int64][]int64{f.ID: f.Open}
+		w.Flow, err = flows.Flow(ctx, jobs[0].ID, 1)
 	}
 	return w, stats, err
 }
