@@ -24,9 +24,9 @@ func ExampleRawJob_Add() {
 
 	worker := &dibs.Worker{Store: store}
 	crawl, sitemap := dibs.NewKind[string]("crawl", dibs.KindOptions{}), dibs.NewKind[string]("sitemap", dibs.KindOptions{})
-	page := func(path string, options ...func(*dibs.NewJob)) dibs.NewJob {
+	visit := func(path string, options ...func(*dibs.NewJob)) dibs.NewJob {
 		j := crawl.New(path, append(options, dibs.UniqueKey(path))...)
-		j.UniqueFor = 24 * time.Hour // no page twice a day
+		j.UniqueFor = 24 * time.Hour // no page twice a day, also if its job has ended
 		return j
 	}
 	crawl.Handle(worker, func(_ context.Context, job *dibs.Job[string]) error {
@@ -34,7 +34,7 @@ func ExampleRawJob_Add() {
 		defer mu.Unlock()
 		seen = append(seen, job.Payload)
 		for _, path := range links[job.Payload] {
-			job.Add(page(path))
+			job.Add(visit(path))
 		}
 		return nil
 	})
@@ -44,7 +44,7 @@ func ExampleRawJob_Add() {
 		stop()
 		return nil
 	})
-	_, err := store.Enqueue(ctx, []dibs.NewJob{page("/", dibs.Ref("site")), sitemap.New("the site has", dibs.After("site"))})
+	_, err := store.Enqueue(ctx, []dibs.NewJob{visit("/", dibs.Ref("site")), sitemap.New("the site has", dibs.After("site"))})
 	if err != nil {
 		log.Fatal(err)
 	}

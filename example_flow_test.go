@@ -35,7 +35,8 @@ func ExampleAfter() {
 	ctx := context.Background()
 	store, end := temporary(ctx)
 	defer end()
-	load, convert, publish := dibs.NewKind[string]("load", dibs.KindOptions{}), dibs.NewKind[string]("convert", dibs.KindOptions{}), dibs.NewKind[string]("publish", dibs.KindOptions{})
+	load := dibs.NewKind[string]("load", dibs.KindOptions{})
+	convert, publish := dibs.NewKind[string]("convert", dibs.KindOptions{}), dibs.NewKind[string]("publish", dibs.KindOptions{})
 	_, err := store.Enqueue(ctx, []dibs.NewJob{
 		load.New("may.csv", dibs.Ref("load")),
 		convert.New("may.csv", dibs.Ref("convert"), dibs.After("load")),
@@ -56,10 +57,10 @@ func ExampleRef() {
 	ctx := context.Background()
 	store, end := temporary(ctx)
 	defer end()
-	split, page, bind := dibs.NewKind[string]("split", dibs.KindOptions{}), dibs.NewKind[int]("page", dibs.KindOptions{}), dibs.NewKind[string]("bind", dibs.KindOptions{})
+	split, render, bind := dibs.NewKind[string]("split", dibs.KindOptions{}), dibs.NewKind[int]("render", dibs.KindOptions{}), dibs.NewKind[string]("bind", dibs.KindOptions{})
 	jobs := []dibs.NewJob{split.New("book", dibs.Ref("split"))}
 	for n := range 3 {
-		jobs = append(jobs, page.New(n+1, dibs.Ref("page"), dibs.After("split")))
+		jobs = append(jobs, render.New(n+1, dibs.Ref("page"), dibs.After("split")))
 	}
 	jobs = append(jobs, bind.New("book", dibs.After("page")))
 	if _, err := store.Enqueue(ctx, jobs); err != nil {
@@ -68,9 +69,9 @@ func ExampleRef() {
 	workAll(ctx, store, "")
 	// Output:
 	// split "book" completed
-	// page 1 completed
-	// page 2 completed
-	// page 3 completed
+	// render 1 completed
+	// render 2 completed
+	// render 3 completed
 	// bind "book" completed
 }
 
@@ -86,12 +87,12 @@ func ExampleRawJob_Before() {
 	})
 	sum.Handle(worker, func(ctx context.Context, job *dibs.Job[string]) error {
 		total := 0
-		for page, err := range job.Before(ctx) {
+		for word, err := range job.Before(ctx) {
 			if err != nil {
 				return err
 			}
 			var letters int
-			if err := json.Unmarshal(page.Result, &letters); err != nil {
+			if err := json.Unmarshal(word.Result, &letters); err != nil {
 				return err
 			}
 			total += letters
@@ -101,10 +102,10 @@ func ExampleRawJob_Before() {
 		return nil
 	})
 	_, err := store.Enqueue(ctx, []dibs.NewJob{
-		count.New("once", dibs.Ref("page")),
-		count.New("upon", dibs.Ref("page")),
-		count.New("a time", dibs.Ref("page")),
-		sum.New("the book", dibs.After("page")),
+		count.New("once", dibs.Ref("word")),
+		count.New("upon", dibs.Ref("word")),
+		count.New("a time", dibs.Ref("word")),
+		sum.New("the book", dibs.After("word")),
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -127,6 +128,7 @@ func ExampleAfterEnd() {
 		printing.New("b.pdf", dibs.Ref("print")),
 		tell.New("ann", dibs.AfterEnd("print")),
 		{Kind: "archive", After: []dibs.Dep{{Ref: "print"}}},
+		{Kind: "clean", After: []dibs.Dep{{Ref: "print", On: dibs.NeedEnded}}},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -141,24 +143,34 @@ func ExampleAfterEnd() {
 	// print "a.pdf" dead
 	// print "b.pdf" dead
 	// tell "ann" completed
+	// clean null completed
 	// archive cancelled because of job 1
 }
 
-// A compensation comes after the failure of a job that exists already. If that is completed, the compensation is cancelled.
+// The flight is paid for, and then there is no room in the hotel: the money comes back. If there is no flight, the hotel is
+// not tried, and nothing has to come back.
 func ExampleAfterFailure() {
 	ctx := context.Background()
 	store, end := temporary(ctx)
 	defer end()
-	book, refund := dibs.NewKind[string]("book", dibs.KindOptions{}), dibs.NewKind[string]("refund", dibs.KindOptions{})
-	booked, err := book.Enqueue(ctx, store, "flight 7")
-	if err != nil {
-		log.Fatal(err)
+	flight, hotel := dibs.NewKind[string]("flight", dibs.KindOptions{}), dibs.NewKind[string]("hotel", dibs.KindOptions{})
+	refund := dibs.NewKind[string]("refund", dibs.KindOptions{})
+	for _, fails := range []string{"hotel", "flight", ""} {
+		_, err := store.Enqueue(ctx, []dibs.NewJob{
+			flight.New("ann", dibs.Ref("flight")),
+			hotel.New("ann", dibs.Ref("hotel"), dibs.After("flight")),
+			refund.New("ann", dibs.After("flight"), dibs.AfterFailure("hotel")),
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		workAll(ctx, store, fails)
 	}
-	if _, err := refund.Enqueue(ctx, store, "flight 7", dibs.AfterFailure(booked.ID)); err != nil {
-		log.Fatal(err)
-	}
-	workAll(ctx, store, "book")
 	// Output:
-	// book "flight 7" dead
-	// refund "flight 7" completed
+	// flight "ann" completed
+	// hotel "ann" dead
+	// refund "ann" completed
+	// flight "ann" dead
+	// flight "ann" completed
+	// hotel "ann" completed
 }

@@ -27,7 +27,9 @@ type Dep struct {
 func Ref(name string) func(*NewJob) { return func(j *NewJob) { j.Ref = name } }
 
 // After has the job start once all these jobs are completed.
-// A Ref names those that stand earlier in the same call; an id names one that exists.
+// A Ref names those that stand earlier in the same call; an id, which is an int64, names one that exists:
+// dibs.After("page"), dibs.After(enqueued.ID), dibs.After(int64(17)).
+// A Ref that no earlier job has is no error: there is nothing to wait for.
 func After[T string | int64](jobs ...T) func(*NewJob) { return after(NeedCompleted, jobs) }
 
 // AfterEnd has the job start once all these jobs have ended, in whatever way.

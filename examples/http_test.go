@@ -69,7 +69,7 @@ func TestCurlSpeaksHTTP(t *testing.T) {
 	needs.Program(t, "curl", "jq")
 	_, url := serve(t)
 	out := script(t, "http/curl.sh", url, t.TempDir())
-	for _, part := range []string{`{"id":1}`, `"state":"completed"`, `"result":{"sent":true}`, `{"line":3,"id":4}`, `{"steps":[{"name":"charge","value":{"receipt":"r-17"}}]}`} {
+	for _, part := range []string{`{"id":1}`, `"state":"completed"`, `"result":{"sent":true}`, `{"line":3,"id":4}`, `[{"id":5},{"id":6}]`, `{"steps":[{"name":"charge","value":{"receipt":"r-17"}}]}`} {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %s in\n%s", part, out)
 		}

@@ -26,6 +26,10 @@ curl -s "http://127.0.0.1:7070/v1/jobs/$id/wait?timeout=20"
 printf '{"queue": "index", "payload": %d}\n' 1 2 3 |
   curl -sT - -X POST -H 'Content-Type: application/x-ndjson' http://127.0.0.1:7070/v1/jobs/stream
 
+# Jobs that come after others of the same call, which have a ref.
+curl -s --json '{"jobs": [{"queue": "pages", "payload": 1, "ref": "page"}, {"queue": "books", "after": ["page"]}]}' \
+  http://127.0.0.1:7070/v1/jobs/batch
+
 # A part of a job that later attempts must not do again: write the step, and read those that are done.
 curl -s --json '{"queue": "orders", "payload": "order 7"}' http://127.0.0.1:7070/v1/jobs > /dev/null
 curl -s --json '{"queue": "orders", "worker": "till-1", "lease": "1m"}' http://127.0.0.1:7070/v1/claim > order.json
