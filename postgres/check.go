@@ -70,13 +70,13 @@ func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong []reads.Damage, err
 		return nil, err
 	}
 	var steps []step
-	woken := map[string]bool{}
+	woken, stray := map[string]bool{}, false
 	for _, d := range wrong {
 		switch {
 		case d.State == "payload": // Check makes at most one finding about payloads
 			steps = append(steps, s.step("payloads"))
 		case d.State == "step" || d.State == "edge":
-			steps = append(steps, s.step("stray_steps"))
+			stray = true
 		case d.State != "group":
 			lacks := map[string]int64{d.State: d.Lacks}
 			steps = append(steps, s.step("tally", d.Queue, lacks["waiting"], lacks["blocked"], lacks["running"], lacks["completed"], lacks["dead"], lacks["cancelled"]))
@@ -84,6 +84,9 @@ func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong []reads.Damage, err
 			woken[d.Queue] = true
 			steps = append(steps, s.step("wake_groups", d.Queue))
 		}
+	}
+	if stray {
+		steps = append(steps, s.step("stray_steps"))
 	}
 	if len(steps) == 0 {
 		return wrong, nil

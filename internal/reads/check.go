@@ -11,8 +11,8 @@ import (
 // Damage is a row of repairable.sql: something wrong that a repair mends.
 type Damage struct {
 	Finding      string
-	Queue, State string // State is the count that is wrong, or "group", "step" or "payload" for other damage
-	Lacks        int64  // what must be added to the count
+	Queue, State string // State is the count that is wrong, or "group", "step", "edge" or "payload" for other damage
+	Lacks        int64  // what must be added to the count; for an edge, the job that is gone
 }
 
 // Columns are where the values of a row go.

@@ -59,6 +59,9 @@ func (s *Session) mend(w reads.Damage) error {
 	case "step":
 		s.later("stray_steps")
 		return nil
+	case "edge":
+		s.flows.ended = append(s.flows.ended, w.Lacks)
+		return nil
 	}
 	s.count(w.Queue, func(t *tally) {
 		switch state := dibs.State(w.State); state {

@@ -215,7 +215,6 @@ type Memory struct {
 type Upkeep struct {
 	LastSweep time.Time // when a claim last swept
 	mender    mender
-	endedLeft bool // ended_list has rows that this process has left
 }
 
 // NewMemory makes an empty memory.

@@ -15,7 +15,9 @@ import (
 const (
 	// maxSettle is how many edges one transaction looks at. It leaves the rest to later ones, so that nobody waits
 	// long for it.
-	maxSettle = 5_000
+	maxSettle = 500
+	// levelCost is how many edges take as long as the statements of a level with none.
+	levelCost = 10
 	// maxEndedRows is how many rows of ended_list one transaction reads.
 	maxEndedRows = 100
 )
@@ -28,8 +30,11 @@ type flows struct {
 	moved    moved   // since the transaction began
 }
 
-// moved counts followers.
-type moved struct{ released, cancelled int64 }
+// moved counts followers, and says whether rows of ended_list are left.
+type moved struct {
+	released, cancelled int64
+	left                bool
+}
 
 // noteEnd notes that a job has ended, if others may come after it, or it after others.
 func (s *Session) noteEnd(id int64, l links) {
@@ -55,44 +60,59 @@ func (s *Session) settleFlows() error {
 
 // leaveEnded leaves jobs to later transactions.
 func (s *Session) leaveEnded(ids []int64) {
-	s.later("add_ended", jsonIDs(distinct(ids)))
-	s.flows.left = true
-	if s.upkeep != nil {
-		s.upkeep.endedLeft = true
+	seen := make(map[int64]bool, len(ids))
+	ids = slices.DeleteFunc(ids, func(id int64) bool {
+		had := seen[id]
+		seen[id] = true
+		return had
+	})
+	for some := range slices.Chunk(ids, maxSettle) {
+		s.later("add_ended", jsonIDs(some))
 	}
+	s.leave()
 }
 
+// leave notes that rows of ended_list are left.
+func (s *Session) leave() { s.flows.left, s.flows.moved.left = true, true }
+
 // settleEnded goes on, level by level, from the jobs that have ended to their followers, and to those of the followers
-// that it cancels, until it has looked at maxSettle edges.
+// that it cancels, until it has looked at maxSettle edges. A job with more edges than that comes again after all others,
+// so that what is done with leaves the list.
 func (s *Session) settleEnded() error {
-	for room := maxSettle; ; {
-		ended, children := distinct(s.flows.ended), s.flows.children
-		s.flows.ended, s.flows.children = nil, nil
-		switch {
-		case len(ended)+len(children) == 0:
-			return s.err
-		case room <= 0:
-			s.leaveEnded(append(ended, children...))
-			return s.err
+	f := &s.flows
+	for room := maxSettle; len(f.ended)+len(f.children) > 0; room -= levelCost {
+		if room <= 0 {
+			s.leaveEnded(slices.Concat(f.ended, f.children))
+			f.ended, f.children = nil, nil
+			break
 		}
-		looked, err := s.settleLevel(ended, children, room)
+		looked, left, err := s.settleLevel(distinct(take(&f.ended, room)), take(&f.children, room), room)
 		if err != nil {
 			return err
 		}
-		if room -= looked; room <= 0 { // some of their edges may be left
-			s.flows.ended = append(s.flows.ended, ended...)
-		}
+		room -= looked
+		f.ended = append(f.ended, left...)
 	}
+	return s.err
 }
 
-// settleLevel looks at up to room edges of jobs that have ended. What it cancels is added to flows.ended.
-func (s *Session) settleLevel(ended, children []int64, room int) (looked int, err error) {
-	list := jsonIDs(ended)
-	var opened, over []followed
+// take takes up to n ids from the front of a list.
+func take(list *[]int64, n int) []int64 {
+	n = min(n, len(*list))
+	some := (*list)[:n:n]
+	*list = (*list)[n:]
+	return some
+}
+
+// settleLevel looks at up to room edges of jobs that have ended, and returns those of the jobs that may have more. What it
+// cancels is added to flows.ended.
+func (s *Session) settleLevel(ended, children []int64, room int) (looked int, left []int64, err error) {
+	var opened []followed
+	seen := 0
 	if len(ended) > 0 {
-		s.later("follow", list)
-		if opened, err = s.edges("open_edges", list, room); err != nil {
-			return 0, err
+		s.later("follow", jsonIDs(ended))
+		if opened, seen, err = s.edges("open_edges", ended, room); err != nil {
+			return 0, nil, err
 		}
 		s.closeEdges(opened, 0)
 	}
@@ -106,19 +126,20 @@ func (s *Session) settleLevel(ended, children []int64, room int) (looked int, er
 		}
 	}
 	if err := s.moveFollowers(distinct(children), unmet); err != nil || len(ended) == 0 {
-		return len(opened), err
+		return len(children), nil, err
 	}
-	if over, err = s.edges("child_edges", list, room); err != nil {
-		return 0, err
+	over, closed, err := s.edges("child_edges", ended, room)
+	if err != nil {
+		return 0, nil, err
 	}
 	s.closeEdges(over, 2)
-	kept := ended
+	kept := slices.Clone(ended)
 	for _, e := range over {
 		kept = append(kept, e.parent)
 	}
 	s.later("keep_followed", jsonIDs(distinct(kept)))
-	s.later("drop_edges", list)
-	return max(len(opened), len(over)), s.err
+	s.later("drop_edges", jsonIDs(ended[:closed]))
+	return max(len(opened), len(over)), ended[min(seen, closed):], s.err
 }
 
 // followed is an edge, with the end of the job that the other comes after.
@@ -140,8 +161,8 @@ func (e *followed) unmet() (cause int64) {
 	return cmp.Or(e.cause, e.parent)
 }
 
-// edges reads up to n edges of jobs, those of the first jobs first.
-func (s *Session) edges(statement, ids string, n int) (all []followed, err error) {
+// edges reads up to n edges of jobs, those of the first jobs first. done is how many of the jobs have no more.
+func (s *Session) edges(statement string, ids []int64, n int) (all []followed, done int, err error) {
 	full := statement == "open_edges"
 	err = s.each(statement, func(rows *sql.Rows) error {
 		var e followed
@@ -152,8 +173,15 @@ func (s *Session) edges(statement, ids string, n int) (all []followed, err error
 		err := rows.Scan(to...)
 		all = append(all, e)
 		return err
-	}, ids, n)
-	return all, err
+	}, jsonIDs(ids), n+1)
+	if len(all) <= n {
+		return all, len(ids), err
+	}
+	next := all[n].child
+	if full {
+		next = all[n].parent
+	}
+	return all[:n], slices.Index(ids, next), err
 }
 
 // closeEdges moves edges to another stage.
@@ -226,7 +254,7 @@ func (s *Session) settleList() error {
 	err := s.each("ended_list", func(r *sql.Rows) error {
 		var id int64
 		var list string
-		if err := r.Scan(&id, reads.Text(&list)); err != nil || len(ids) > maxSettle {
+		if err := r.Scan(&id, reads.Text(&list)); err != nil || len(ids) >= maxSettle {
 			more = true
 			return err
 		}
@@ -235,9 +263,6 @@ func (s *Session) settleList() error {
 		rows, ids = append(rows, id), append(ids, some...)
 		return nil
 	}, maxEndedRows)
-	if s.upkeep != nil {
-		s.upkeep.endedLeft = false
-	}
 	if err != nil || len(rows) == 0 {
 		return err
 	}
@@ -246,15 +271,34 @@ func (s *Session) settleList() error {
 	if err := s.settleEnded(); err != nil {
 		return err
 	}
-	s.flows.left = s.flows.left || more || len(rows) == maxEndedRows
+	if more || len(rows) == maxEndedRows {
+		s.leave()
+	}
 	return s.settle()
 }
 
-// NoteSettled counts what the transaction of a session has done with followers. It is called after the commit.
+// NoteSettled counts what the transaction of a session has done with followers, and has what it has left settled. It is
+// called after the commit.
 func (s *Store) NoteSettled(tx *Session) {
 	s.released.Add(tx.flows.moved.released)
 	s.cancelled.Add(tx.flows.moved.cancelled)
+	if tx.flows.moved.left && s.concurrent() == nil && s.leaving.Add(1) == 1 {
+		go s.settleBeside()
+	}
 	tx.flows.moved = moved{}
+}
+
+// settleBeside looks at the jobs that calls have left, beside other calls: each step is a transaction of its own, in
+// which NoteSettled notes that more is left. If one fails, the next sweep goes on.
+func (s *Store) settleBeside() {
+	for {
+		n := s.leaving.Load()
+		err := s.engine.Write(context.Background(), (*Session).settleList)
+		if s.leaving.CompareAndSwap(n, 0) || err != nil {
+			s.leaving.Store(0)
+			return
+		}
+	}
 }
 
 // Figures reports by name what the store has counted since it was opened.

@@ -29,6 +29,7 @@ type Store struct {
 	bell    bell
 
 	released, cancelled atomic.Int64 // followers, since the store was opened
+	leaving             atomic.Int64 // transactions that have left ended jobs since settleBeside last looked
 }
 
 // New makes a store.

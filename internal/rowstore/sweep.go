@@ -58,9 +58,6 @@ func (s *Session) sweepIfDue() error {
 		return nil
 	}
 	if time.Since(s.upkeep.LastSweep) < sweepEvery {
-		if s.upkeep.endedLeft {
-			return s.settleList()
-		}
 		return nil
 	}
 	_, err := s.sweep()

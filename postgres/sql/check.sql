@@ -133,9 +133,3 @@ from dibs.job j
 where j.gate = 5
     and not exists (select from dibs.edge e where e.child = j.id and e.open)
     and not exists (select from dibs.ended_list l where j.id = any (l.ids))
-union all
-select format('job %s: its edges are left, and it is gone', e.child)
-from dibs.edge e
-where not exists (select from dibs.job j where j.id = e.child)
-    and not exists (select from dibs.finished f where f.id = e.child)
-    and not exists (select from dibs.ended_list l where e.child = any (l.ids))

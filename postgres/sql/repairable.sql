@@ -2,7 +2,7 @@
 --   payloads, steps and edges without a job: traces of rows that were deleted or inserted by hand.
 -- Parameters: none.
 -- Columns out: finding, one line each; queue; state whose count is wrong, 'group', 'step', 'edge', or 'payload' where
---   payloads have a table; how much the count lacks.
+--   payloads have a table; how much the count lacks, or the job of an edge.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing. Every transaction changes rows and their counts together, so what a count
 --   lacks here it lacks until a repair adds it.
@@ -84,9 +84,8 @@ from dibs.step s
 where not exists (select from dibs.job j where j.id = s.job) and not exists (select from dibs.finished f where f.id = s.job)
 having count(*) > 0
 union all
-select format('%s edges of jobs that are gone', count(*)), '', 'edge', 0
+select distinct format('job %s: its edges are left, and it is gone', e.child), '', 'edge', e.child
 from dibs.edge e
 where not exists (select from dibs.job j where j.id = e.child)
     and not exists (select from dibs.finished f where f.id = e.child)
     and not exists (select from dibs.ended_list l where e.child = any (l.ids))
-having count(*) > 0

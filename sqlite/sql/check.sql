@@ -140,9 +140,3 @@ from dibs_edge e
 cross join dibs_finished f on f.id = e.parent and f.followed = 0
 where e.stage < 2
   and not exists (select 1 from dibs_ended_list)
-union all
-select format('job %d: its edges are left, and it is gone', e.child)
-from dibs_edge e
-where not exists (select 1 from dibs_job j where j.id = e.child)
-  and not exists (select 1 from dibs_finished f where f.id = e.child)
-  and not exists (select 1 from dibs_ended_list)

@@ -7,5 +7,5 @@ select
   e.parent
 from json_each(?1) i
 cross join dibs_edge e on e.child = i.value and e.stage < 2
-where not exists (select 1 from dibs_job j where j.id = e.child)
+where not exists (select 1 from dibs_job j where j.id = i.value)
 limit ?2

@@ -11,5 +11,5 @@ select
 from json_each(?1) i
 cross join dibs_edge e on e.parent = i.value and e.stage = 1
 left join dibs_finished f on f.id = e.parent
-where not exists (select 1 from dibs_job j where j.id = e.parent)
+where not exists (select 1 from dibs_job j where j.id = i.value)
 limit ?2

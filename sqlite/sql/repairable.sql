@@ -1,8 +1,8 @@
 -- Purpose: find counts that differ from the rows, groups that have free places but wait, and
---   steps without a job: traces of rows that were deleted or inserted by hand.
+--   steps and edges without a job: traces of rows that were deleted or inserted by hand.
 -- Parameters: none.
--- Columns out: finding, one line each; queue; state whose count is wrong, 'group', 'step', or 'payload' where payloads
---   have a table; how much the count lacks.
+-- Columns out: finding, one line each; queue; state whose count is wrong, 'group', 'step', 'edge', or 'payload' where
+--   payloads have a table; how much the count lacks, or the job of an edge.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing. A repair reads it in its write transaction, which has written its own changes
 --   of counts before.
@@ -80,3 +80,9 @@ select format('%d steps of jobs that are gone', count(*)), '', 'step', 0
 from dibs_step s
 where not exists (select 1 from dibs_job j where j.id = s.job) and not exists (select 1 from dibs_finished f where f.id = s.job)
 having count(*) > 0
+union all
+select distinct format('job %d: its edges are left, and it is gone', e.child), '', 'edge', e.child
+from dibs_edge e
+where not exists (select 1 from dibs_job j where j.id = e.child)
+  and not exists (select 1 from dibs_finished f where f.id = e.child)
+  and not exists (select 1 from dibs_ended_list)

@@ -1,0 +1,109 @@
+package sqlite_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// settleAll sweeps until nothing is left to settle. At no time is the list of what is left longer than what a few
+// transactions do.
+func (s flowStore) settleAll() {
+	s.t.Helper()
+	for s.number("select count(*) from dibs_ended_list") > 0 {
+		if n := s.number("select coalesce(sum(json_array_length(ids)), 0) from dibs_ended_list"); n > 2_000 {
+			s.t.Errorf("%d ids are left", n)
+		}
+		_, err := s.Sweep(s.t.Context())
+		s.must(err)
+	}
+	if found, err := s.Check(s.t.Context()); err != nil || len(found) != 0 {
+		s.t.Error(found, err)
+	}
+}
+
+// dieAlone has the next job die in a transaction of the caller's, after which nobody settles the rest, and returns how many
+// jobs that transaction has cancelled.
+func (s flowStore) dieAlone() (cancelled int) {
+	s.t.Helper()
+	jobs, err := s.Claim(s.t.Context(), dibs.ClaimRequest{Worker: "w", N: 1})
+	s.must(err)
+	tx, err := s.DB().BeginTx(s.t.Context(), nil)
+	s.must(err)
+	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
+	s.must(s.SQLTx(tx).Finish(s.t.Context(), []dibs.Outcome{jobs[0].Lease().Die("x")}))
+	s.must(tx.QueryRow("select count(*) from dibs_finished where state = 'cancelled'").Scan(&cancelled))
+	s.must(tx.Commit())
+	return cancelled
+}
+
+// The end of a job with many followers settles some of them, and later transactions the rest; what is done leaves the list.
+func TestSettlementsAreBounded(t *testing.T) {
+	eachFlowStore(t, func(s flowStore) {
+		head, other := plainJob(), plainJob()
+		head.Ref, other.Ref = "p", "q"
+		jobs := []dibs.NewJob{head, other}
+		for range 4_000 {
+			jobs = append(jobs, after("p", "q"))
+		}
+		s.enqueue(jobs...)
+		if n := s.dieAlone(); n > 500 {
+			t.Errorf("one transaction has cancelled %d jobs", n)
+		}
+		s.settleAll()
+		if n := s.number("select count(*) from dibs_finished where cause = 1"); n != 4_000 {
+			t.Errorf("%d jobs are cancelled", n)
+		}
+	})
+}
+
+// So does a long chain, of which each level has one job.
+func TestSettlementsOfChainsAreBounded(t *testing.T) {
+	eachFlowStore(t, func(s flowStore) {
+		head := plainJob()
+		head.Ref = "0"
+		jobs := []dibs.NewJob{head}
+		for i := range 400 {
+			j := after(fmt.Sprint(i))
+			j.Ref = fmt.Sprint(i + 1)
+			jobs = append(jobs, j)
+		}
+		s.enqueue(jobs...)
+		if n := s.dieAlone(); n > 100 {
+			t.Errorf("one transaction has cancelled %d jobs", n)
+		}
+		s.settleAll()
+		if n := s.number("select count(*) from dibs_finished where cause = 1"); n != 400 {
+			t.Errorf("%d jobs are cancelled", n)
+		}
+	})
+}
+
+// A repair deletes the edges of a job that is gone, and the jobs before it are kept no longer.
+func TestRepairDropsEdgesOfJobsThatAreGone(t *testing.T) {
+	eachFlowStore(t, func(s flowStore) {
+		head := plainJob()
+		head.Ref = "p"
+		s.enqueue(head)
+		_, err := s.DB().Exec("insert into dibs_edge (child, parent, need, stage) values (2, 1, 'completed', 1)")
+		s.must(err)
+		_, err = s.DB().Exec("update dibs_job set followed = 1")
+		s.must(err)
+		s.end(false)
+		_, err = s.Sweep(t.Context())
+		s.must(err)
+		found, err := s.Repair(t.Context())
+		s.must(err)
+		if want := "job 2: its edges are left, and it is gone"; !slices.Contains(found, want) {
+			t.Errorf("found %q, want %q", found, want)
+		}
+		if n := s.number("select (select count(*) from dibs_edge) + (select count(*) from dibs_finished where followed)"); n != 0 {
+			t.Error("edges are left, or a job is kept for them")
+		}
+		if found, err = s.Check(t.Context()); err != nil || len(found) != 0 {
+			t.Error(found, err)
+		}
+	})
+}
