@@ -170,6 +170,16 @@ func addCycles(t *test) {
 		equal(t, "the last", added[0].Kind, "added")
 		t.complete(added...)
 	}
+	// Two added jobs come after a follower each, and a third after none.
+	two := t.enqueue(dibs.NewJob{Kind: "k", Ref: "p"}, dibs.NewJob{Kind: "k", After: []dibs.Dep{{Ref: "p"}}}, dibs.NewJob{Kind: "k", After: []dibs.Dep{{Ref: "p"}}})
+	t.finish(adding(t.claimSoon(dibs.ClaimRequest{}, 1)[0],
+		dibs.NewJob{Kind: "k", After: []dibs.Dep{{ID: two[2]}}}, dibs.NewJob{Kind: "k", After: []dibs.Dep{{ID: two[1]}}}, dibs.NewJob{Kind: "free"}))
+	free := t.claimSoon(dibs.ClaimRequest{}, 1)
+	equal(t, "the only one that is free", free[0].Kind, "free")
+	t.complete(free...)
+	for range 2 {
+		t.complete(t.claimSoon(dibs.ClaimRequest{}, 2)...)
+	}
 	// A requeued job adds one after its follower that has ended: both are requeued, and one waits for the other.
 	all := t.enqueue(dibs.NewJob{Kind: "k", Ref: "p"}, dibs.NewJob{Kind: "k", After: []dibs.Dep{{Ref: "p"}}})
 	t.complete(t.claimExactly("the first", all[0])...)

@@ -66,8 +66,8 @@ type heir struct {
 	Parent int64 `json:"parent"`
 }
 
-// inherit has what comes after the jobs come after those too that they have added. Those of these that come after older
-// jobs themselves are looked at one by one: no job may come to wait for itself.
+// inherit has what comes after the jobs come after those too that they have added. What an added job comes after itself
+// comes only after those that come after no older job: no two may come to wait for each other.
 func (s *Session) inherit(outcomes []dibs.Outcome, added checks.Added, done []dibs.Enqueued, left map[int64]heritage) error {
 	followed := make(map[int]bool) // places of those that come before others of the same call
 	older := make(map[int]bool)    // places of those that come after jobs that existed before
@@ -103,8 +103,6 @@ func (s *Session) inherit(outcomes []dibs.Outcome, added checks.Added, done []di
 		laterRows(s, "mark_flow", jobs, flow)
 	}
 	laterRows(s, "inherit", heirs, jsonIDs(ids), false)
-	for i := range late {
-		laterRows(s, "inherit", late[i:i+1], jsonIDs(ids), true)
-	}
+	laterRows(s, "inherit", late, jsonIDs(ids), true)
 	return s.err
 }

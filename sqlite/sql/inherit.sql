@@ -1,11 +1,12 @@
 -- Purpose: have what comes after a job come after those too that the job's end has added.
 -- Parameters: ?1 a JSON array of objects: id of the added job, parent; ?2 a JSON array of the ids of all that the call has
---   added, which inherit nothing; ?3 whether the added job comes after others: then it is the only one.
+--   added, which inherit nothing; ?3 whether the added jobs come after older ones.
 -- Columns out: none.
 -- Concurrency: in the transaction that writes the end, before it closes edges (close_edges.sql).
 -- An edge is at the stage of that from the job: what has started or ended stays so, and waits if it is requeued.
--- Those that need the job failed are not among them: they are cancelled, as it is completed. Nor are those that the added
--- job comes after, at any distance: each would wait for the other. What is above the job itself is none of them.
+-- Those that need the job failed are not among them: they are cancelled, as it is completed. Nor are, of jobs that come
+-- after older ones, those that one of them comes after, at any distance: they might wait for each other. What is above the
+-- job itself is none of them.
 with recursive above (job, parent) as (
   select l.value ->> 'id', l.value ->> 'parent'
   from jsonb_each(?1) l
@@ -26,4 +27,4 @@ from jsonb_each(?1) l
 cross join dibs_edge e on e.parent = l.value ->> 'parent'
 where e.need <> 'failed'
   and e.child not in (select value from json_each(?2))
-  and e.child not in (select job from above)
+  and not exists (select 1 from above a where a.parent = e.parent and a.job = e.child)

@@ -2,6 +2,7 @@ package model
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/dibs-queue/dibs"
@@ -126,13 +127,36 @@ func (m *Model) add(j *job, jobs []dibs.NewJob) {
 		panic(err) // tests with a model add only good jobs
 	}
 	followers := m.find(func(f *job) bool { return len(f.edges) > 0 })
-	for _, e := range m.insert(rows) {
+	above, all := map[int64]map[int64]bool{}, map[int64]bool{} // the older jobs that each added one comes after, and these together
+	added := m.insert(rows)
+	for _, e := range added {
 		m.jobs[e.ID].Flow = cmp.Or(j.Flow, j.ID)
+		above[e.ID] = map[int64]bool{}
+		m.climb(e.ID, j.ID, above[e.ID])
+		for _, sibling := range added {
+			delete(above[e.ID], sibling.ID)
+		}
+		maps.Copy(all, above[e.ID])
+	}
+	for _, e := range added {
 		for _, f := range followers {
 			i := slices.IndexFunc(f.edges, func(e edge) bool { return e.parent == j.ID })
-			if i >= 0 && f.edges[i].need != dibs.NeedFailed {
+			if i >= 0 && f.edges[i].need != dibs.NeedFailed && (len(above[e.ID]) == 0 || !all[f.ID]) {
 				f.comeAfter(e.ID, f.edges[i].need)
 			}
+		}
+	}
+}
+
+// climb adds to above what a job comes after, at any distance, but for one job and what that comes after.
+func (m *Model) climb(id, but int64, above map[int64]bool) {
+	if m.jobs[id] == nil {
+		return
+	}
+	for _, e := range m.jobs[id].edges {
+		if e.parent != but && !above[e.parent] {
+			above[e.parent] = true
+			m.climb(e.parent, but, above)
 		}
 	}
 }
