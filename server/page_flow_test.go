@@ -158,7 +158,7 @@ func TestAJobPutsBackWhatItsDeathHasCancelled(t *testing.T) {
 		ends(t, db, "press", completes)
 		reach(t, db, dibs.Cancelled, press[1])
 		b.shows(fmt.Sprintf("/jobs/%d", press[1]), fmt.Sprintf("because job %d was completed", press[0]), "Cancelled Not needed", "apologize press")
-		b.shows(fmt.Sprintf("/jobs/%d", press[0]), "1 job was cancelled because this one was completed")
+		b.shows(fmt.Sprintf("/jobs/%d", press[0]), "1 job was not needed, because this one was completed")
 	})
 }
 

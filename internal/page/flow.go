@@ -81,11 +81,15 @@ func (p *Page) around(r *request, v *jobView) error {
 	if err := p.because(r, v); err != nil || f.Caused == 0 || !f.State.Final() {
 		return err
 	}
-	a := alarm{Queue: j.Queue, Text: verb(f.Caused, "job was", "jobs were") + " cancelled because this one " + endedHow(f.State), Bad: f.State == dibs.Dead}
+	became := " cancelled because this one "
+	if f.State == dibs.Completed {
+		became = " not needed, because this one "
+	}
+	a := alarm{Queue: j.Queue, Text: verb(f.Caused, "job was", "jobs were") + became + endedHow(f.State), Bad: f.State == dibs.Dead}
 	if f.Caused == flowJobs {
 		a.Text = "at least " + a.Text
 	}
-	if v.Admin {
+	if v.Admin && f.State != dibs.Completed {
 		v.Brings = true
 		a.Post, a.Button = fmt.Sprintf("jobs/%d/requeue", j.ID), "Requeue it: they come back"
 	}
