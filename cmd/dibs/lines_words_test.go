@@ -21,7 +21,7 @@ var lineFiles = map[string]string{
 
 // lineDBs are names of databases: an existing one, missing ones and invalid ones.
 var lineDBs = append([]string{
-	"sqlite:jobs.db", "jobs.db", "sqlite:new.db", "sqlite:no/such/x.DB", "notes.db", "empty.sqlite", "sqlite:.", "sqlite:", "sqlite::memory:",
+	"sqlite:jobs.db", "jobs.db", "sqlite:new.db", "sqlite:no/such/x.DB", "notes.db", "empty.sqlite", "sqlite:empty.sqlite", "sqlite:.", "sqlite:", "sqlite::memory:",
 	"", "jobs", "mysql://h/x", clitest.EvilName, "sqlite:" + clitest.EvilText, "postgres://127.0.0.1:1/x", "postgres://127.0.0.1:1/" + clitest.EvilText,
 	"postgres://" + clitest.EvilName, "sqlite:jobs.db?mode=ro", "sqlite:////", "file:jobs.db",
 }, secretURLs...)

@@ -1353,7 +1353,12 @@ begin
             seen := seen || m.key;
             case m.key
                 when 'ref' then d.ref := dibs.read_text(field || '.ref', m.value);
-                when 'id' then d.id := dibs.read_int(field || '.id', m.value);
+                when 'id' then
+                    continue when m.value = 'null';
+                    if m.value !~ '^"?[-+]?[0-9]{1,19}"?$' or trim(m.value, '"')::numeric not between -9223372036854775808 and 9223372036854775807 then
+                        perform dibs.refuse(field || '.id', 'an id must be a whole number, or a string of one, got ' || left(m.value, 40));
+                    end if;
+                    d.id := trim(m.value, '"')::bigint;
                 when 'on' then d.need := dibs.read_text(field || '.on', m.value);
                 else perform dibs.refuse(field || '.' || dibs.field_name(m.key), 'is an unknown field; the object has ref, id, on');
             end case;

@@ -41,9 +41,16 @@ func endOf(e *history.Evidence, tx string) *history.Call {
 
 var damages = append(flowDamages, []damage{
 	{"a job is lost", 1, func(e *history.Evidence, r *rand.Rand) bool {
-		n := r.IntN(len(e.Final))
-		e.Final = slices.Delete(e.Final, n, n+1)
-		return true
+		return pickCall(e, r, history.Enqueue, func(c *history.Call) bool {
+			if c.Tx != "" || c.Fate != history.Done || len(c.New) == 0 || c.New[0].Existing {
+				return false // it may have been rolled back
+			}
+			n := slices.IndexFunc(e.Final, func(j *dibs.RawJob) bool { return j.ID == c.New[0].ID })
+			if n >= 0 {
+				e.Final = slices.Delete(e.Final, n, n+1)
+			}
+			return n >= 0
+		})
 	}},
 	{"a job becomes two", 1, func(e *history.Evidence, r *rand.Rand) bool {
 		j := *e.Final[r.IntN(len(e.Final))]
