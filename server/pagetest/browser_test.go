@@ -234,13 +234,26 @@ func (b *tab) open(path string) int64 {
 // press clicks what leads to another page, and waits for that.
 func (b *tab) press(selector string) int64 {
 	b.Helper()
-	return b.arrives(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	return b.arrives(clicking(selector))
+}
+
+// clicking clicks what has come, if an open page has just replaced what was found before.
+func clicking(selector string) chromedp.Action[chromedp.Void] {
+	click := chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible)
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		for {
+			_, err := click(ctx, t)
+			if err == nil || !strings.Contains(err.Error(), "Could not find node") {
+				return err
+			}
+		}
+	})
 }
 
 // click clicks what stays on the page.
 func (b *tab) click(selector string) {
 	b.Helper()
-	b.do(chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
+	b.do(clicking(selector))
 }
 
 // types writes into a field in place of what is there.
