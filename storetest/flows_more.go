@@ -106,6 +106,13 @@ func flowRequeueLate(t *test) {
 	t.becomes(dibs.Waiting, late)
 	t.waitUntilTime(at)
 	t.claimExactly("the follower, at its time", late)
+	// One that was let go stays so, though the call names it beside the other.
+	job.After, job.Ref = []dibs.Dep{{Ref: "a", On: dibs.NeedEnded}}, ""
+	all := t.enqueue(after(dibs.Ref("a")), job)
+	t.complete(t.claimSoon(dibs.ClaimRequest{}, 1)...)
+	t.becomes(dibs.Waiting, all[1])
+	sameIDs(t, "requeued", t.requeue(all...), all[:1])
+	t.inState(dibs.Waiting, all...)
 }
 
 func flowRetention(t *test) {

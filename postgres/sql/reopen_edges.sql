@@ -1,5 +1,5 @@
 -- Purpose: have jobs wait again for others: those that were requeued or revived, and those that still wait for such.
--- Parameters: $1 ids of the jobs requeued.
+-- Parameters: $1 ids of the call; those were requeued that this transaction has written.
 -- Columns out: how many jobs settlements look at because of that.
 -- Concurrency: after revive.sql, in its transaction, in a newer snapshot, with the lock of turn_settle.sql. A follower that
 --   has started or ended stays as it is. Jobs put back wait for those that have not ended, or not as needed; a settlement
@@ -13,7 +13,7 @@ with back as materialized (
     cross join lateral (
         select r.id, r.flow
         from dibs.job r
-        where r.id = i.id
+        where r.id = i.id and r.xmin = pg_current_xact_id()::xid
         offset 0
     ) j
     where j.flow is not null
