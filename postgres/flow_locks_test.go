@@ -20,15 +20,11 @@ func TestNoFinishWaitsForTheRowOfAFollower(t *testing.T) {
 	leases := b.claim(2)
 	b.stores[0].sweeper.settler.running = make(chan struct{}) // so the sweep below has the turn, and no goroutine
 	defer close(b.stores[0].sweeper.settler.running)          // Close would wait for it
-	tx, err := b.stores[1].pool.Begin(t.Context())
-	b.must(err)
-	defer tx.Rollback(context.WithoutCancel(t.Context()))
-	_, err = tx.Exec(t.Context(), "select from dibs.job where id = any ($1) for update", []int64{ids[1], ids[3]})
-	b.must(err)
+	tx := b.hold("select from dibs.job where id = any ($1) for update", []int64{ids[1], ids[3]})
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	b.must(b.stores[0].Finish(ctx, []dibs.Outcome{leases[0].Lease().Complete(nil), leases[1].Lease().Die("e")}))
-	_, err = b.stores[0].Sweep(ctx)
+	_, err := b.stores[0].Sweep(ctx)
 	b.must(err)
 	for _, id := range []int64{ids[1], ids[3]} {
 		b.becomes(id, dibs.Blocked)

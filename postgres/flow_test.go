@@ -85,12 +85,12 @@ func (b flowBench) becomes(id int64, want dibs.State) {
 }
 
 // hold has a user's transaction lock a row until it is rolled back, at the latest at the end of the test.
-func (b flowBench) hold(query string, id int64) pgx.Tx {
+func (b flowBench) hold(query string, of any) pgx.Tx {
 	b.Helper()
 	tx, err := b.stores[1].pool.Begin(b.Context())
 	b.must(err)
 	b.Cleanup(func() { _ = tx.Rollback(context.Background()) })
-	_, err = tx.Exec(b.Context(), query, id)
+	_, err = tx.Exec(b.Context(), query, of)
 	b.must(err)
 	return tx
 }

@@ -113,6 +113,13 @@ func flowRequeueLate(t *test) {
 	t.becomes(dibs.Waiting, all[1])
 	sameIDs(t, "requeued", t.requeue(all...), all[:1])
 	t.inState(dibs.Waiting, all...)
+	// One that still waits for another waits again for a job that comes back with its cause, too.
+	all = t.enqueue(after(dibs.Ref("a")), after(dibs.Ref("b"), dibs.After("a")), after(dibs.Ref("c")), after(dibs.AfterFailure("b"), dibs.After("c")))
+	t.cancel(all[0])
+	t.cancelledBy(all[0], all[1])
+	t.waitUntil("it waits for one", func() bool { return t.get(all[3]).WaitsFor == 1 })
+	t.requeue(all[0])
+	equal(t, "it waits for two again", t.get(all[3]).WaitsFor, 2)
 }
 
 func flowRetention(t *test) {

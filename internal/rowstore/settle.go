@@ -75,9 +75,9 @@ func (s *Session) leaveEnded(ids []int64) {
 // leave notes that rows of ended_list are left.
 func (s *Session) leave() { s.flows.left, s.flows.moved.left = true, true }
 
-// settleEnded goes on, level by level, from the jobs that have ended to their followers, and to those of the followers
-// that it cancels, until it has looked at maxSettle edges. A job with more edges than that comes again after all others,
-// so that what is done with leaves the list.
+// settleEnded goes on, level by level, from the jobs that have ended to their followers, and further from those it cancels.
+// It ends when it has looked at maxSettle edges. A job with more edges than that comes again after all others, so that
+// those it is done with leave the list.
 func (s *Session) settleEnded() error {
 	f := &s.flows
 	for room := maxSettle; len(f.ended)+len(f.children) > 0; room -= levelCost {
@@ -288,8 +288,8 @@ func (s *Store) NoteSettled(tx *Session) {
 	tx.flows.moved = moved{}
 }
 
-// settleBeside looks at the jobs that calls have left, beside other calls: each step is a transaction of its own, in
-// which NoteSettled notes that more is left. If one fails, the next sweep goes on.
+// settleBeside looks at the jobs that calls have left, beside other calls. Each step is a transaction of its own.
+// NoteSettled notes if it leaves more. If a step fails, the next sweep goes on.
 func (s *Store) settleBeside() {
 	for {
 		n := s.leaving.Load()

@@ -39,7 +39,13 @@ with back as materialized (
     ) f on true
 ), again as materialized (
     select e.child, i.id as parent
-    from unnest($1::bigint[]) as i (id)
+    from (
+        select r.id
+        from unnest($1::bigint[]) as r (id)
+        union
+        select r.id
+        from unnest(('{' || current_setting('dibs_turn.revived', true) || '}')::bigint[]) as r (id)
+    ) i
     cross join lateral (
         select o.child
         from dibs.edge o

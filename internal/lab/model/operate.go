@@ -44,7 +44,7 @@ func (m *Model) Sweep() (s dibs.Swept) {
 		}
 		s.Expired++
 	}
-	m.settleFlows(false) // in the sweep's own transaction
+	m.settleFlows(false) // the sweep's own transaction does it
 	if !m.Lazy {
 		m.admit()
 	}

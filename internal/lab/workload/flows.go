@@ -14,7 +14,7 @@ const (
 	chainsACall = 100 // how many chains are enqueued with each call
 
 	fanFlows = 10
-	fanWidth = 9_998 // with the first and the last one, as many jobs as one call of dibs takes
+	fanWidth = 9_998 // one call of dibs takes two jobs more
 
 	hopCount = 1000
 )
