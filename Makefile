@@ -1,12 +1,14 @@
 # make help prints what stands here before each target. All of it needs Go alone, but for test,
 # night, torture, soak, bench and postgres, which find or install PostgreSQL.
-.PHONY: check test night help demo picture screenshots torture soak bench postgres fmt lint quick gofumpt vet analyze unused fuzz portable workflows vulnerabilities
+.PHONY: check test night help demo picture screenshots torture soak bench postgres fmt lint gofumpt analyze others fuzz portable workflows vulnerabilities
 
 tool := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
 all := ./... ./cmd/dibs/...
+modules := server/pagetest server/apitest otel bench examples/orm deploy/manifests
+lint := -vettool=$(CURDIR)/.tools/lint -errcheck.exclude=$(CURDIR)/tools/errcheck.txt
 
-# fast, before each commit: the linters whose findings Go's cache keeps, and the tests on SQLite
-check: quick
+# fast, before each commit: the linters, and the tests on SQLite
+check: gofumpt analyze
 	@echo '== tests on SQLite'
 	. scripts/memory.sh && go test -short -vet=off -parallel 8 -timeout 30m $(all)
 
@@ -67,28 +69,21 @@ workflows:
 vulnerabilities:
 	go run golang.org/x/vuln/cmd/govulncheck@v1.6.0 $(all)
 
-# format, vet, staticcheck, errorlint and errcheck, with memory for twice the speed
+# format, and all analyzers of tools/lint, with memory for twice the speed
 lint: export GOGC := 400
-lint: quick unused
-
-quick: gofumpt vet analyze
+lint: gofumpt analyze others
 
 gofumpt:
 	@echo '== gofumpt'
 	@bad=$$($(tool) gofumpt -l .) && { [ -z "$$bad" ] || { echo "not formatted (make fmt repairs it):" $$bad; exit 1; }; }
 
-vet:
-	@echo '== vet'
-	@go vet $(all)
-
 analyze:
-	@echo '== staticcheck, errorlint, errcheck'
+	@echo '== vet, staticcheck, errorlint, errcheck'
 	@GOWORK=off go build -C tools -o ../.tools/lint ./lint
-	@go vet -vettool=$(CURDIR)/.tools/lint -errcheck.exclude=$(CURDIR)/tools/errcheck.txt $(all)
+	@go vet $(lint) $(all)
 
-unused:
-	@echo '== unused code'
-	@for module in . cmd/dibs; do (cd $$module && $(tool) staticcheck -checks U1000 ./...) || exit 1; done
+others: analyze
+	@for module in $(modules); do (cd $$module && go vet $(lint) ./...) || exit 1; done
 
 # format all of it
 fmt:

@@ -112,6 +112,9 @@ func (f *fleet) ids(t *testing.T, query string) (ids []int64) {
 		}
 		ids = append(ids, f.id(t, name))
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return ids
 }
 

@@ -342,6 +342,9 @@ func (f *fleet) ranks(t *testing.T) map[string]place {
 		}
 		ranks[id] = p
 	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
 	return ranks
 }
 

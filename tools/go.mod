@@ -2,10 +2,7 @@ module github.com/dibs-queue/dibs/tools
 
 go 1.26.0
 
-tool (
-	honnef.co/go/tools/cmd/staticcheck
-	mvdan.cc/gofumpt
-)
+tool mvdan.cc/gofumpt
 
 require (
 	github.com/kisielk/errcheck v1.30.0

@@ -77,6 +77,9 @@ func TestAnInterruptedTortureIsJudged(t *testing.T) {
 			}
 		}
 	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
 	_ = cmd.Wait() // its exit code says it
 	if code := cmd.ProcessState.ExitCode(); code != cmdline.ExitInterrupted {
 		t.Errorf("exit code %d:\n%s%s", code, &out, &errs)

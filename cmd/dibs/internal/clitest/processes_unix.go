@@ -179,6 +179,7 @@ func (c *CLI) ProcessBy(change func(*testing.T, *exec.Cmd), args ...string) *Pro
 		for lines.Scan() {
 			p.Log <- lines.Text()
 		}
+		_ = lines.Err() // Wait closes the pipe
 		close(p.Log)
 	}()
 	c.T.Cleanup(func() {

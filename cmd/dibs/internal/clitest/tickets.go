@@ -92,6 +92,9 @@ func (x *TicketTable) Status() string {
 		}
 		all = append(all, ref+"="+status)
 	}
+	if err := rows.Err(); err != nil {
+		x.test.Fatal(err)
+	}
 	return strings.Join(all, " ")
 }
 
