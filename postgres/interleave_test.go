@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,21 +17,45 @@ import (
 	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/interleave"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/qualify"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
 // TestInterleavings runs small programs in every order of their statements, or in
-// the simplest few hundred; with DIBS_SOAK=1 in many more.
+// the simplest two dozen; in make night in ten times as many, with DIBS_SOAK=1 in many more.
 func TestInterleavings(t *testing.T) {
 	server := pgtest.URL(t)
-	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, server, nil) })
+	// A scenario takes over the stage of one that has ended well: its sessions have planned their statements.
+	var mu sync.Mutex
+	var free []*stage
+	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench {
+		mu.Lock()
+		defer mu.Unlock()
+		var s *stage
+		if last := len(free) - 1; last >= 0 {
+			s, free = free[last], free[:last]
+		} else {
+			s = newStage(t, server, nil)
+		}
+		tb.Cleanup(func() {
+			mu.Lock()
+			defer mu.Unlock()
+			if !tb.Failed() {
+				free = append(free, s)
+			}
+		})
+		return s
+	})
 }
 
 func interleavings() interleave.Options {
-	o := interleave.Options{Most: 60, Seed: 1, Waits: waits}
-	if os.Getenv("DIBS_SOAK") != "" {
+	o := interleave.Options{Most: 24, Seed: 1, Waits: waits}
+	switch {
+	case os.Getenv("DIBS_SOAK") != "":
 		o.Most = 10_000
+	case needs.AtNight():
+		o.Most = 240
 	}
 	return o
 }

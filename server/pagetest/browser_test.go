@@ -31,11 +31,39 @@ import (
 // patience is how long a test waits for what has to come, however slow the machine is.
 const patience = 10 * time.Minute
 
-// browser is the program of Chromium, or of what is built from it. Where there is none the test is skipped, or fails
-// if CI is set.
-func browser(t testing.TB) string {
+// browser is Chromium, or what is built from it. It runs once for all tests: each of its tabs has cookies and a cache
+// of its own.
+type browser struct {
+	programs []string // the first that is there is used
+	once     sync.Once
+	ctx      context.Context
+	err      error
+}
+
+// windowed is the browser that people use. A tab of it hides those behind it.
+var windowed = browser{programs: []string{"chromium", "chromium-browser", "google-chrome"}}
+
+// windowless shows the same pages with half the CPU.
+var windowless = browser{programs: append([]string{"chromium-headless-shell"}, windowed.programs...)}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, c := range []*browser{&windowed, &windowless} {
+		if c.ctx == nil {
+			continue
+		}
+		if err := chromedp.Cancel(c.ctx); err != nil && code == 0 {
+			fmt.Fprintln(os.Stderr, "Chromium has not ended well:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// program is that of the browser. Where there is none the test is skipped, or fails if CI is set.
+func (c *browser) program(t testing.TB) string {
 	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+	for _, name := range c.programs {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
@@ -44,26 +72,8 @@ func browser(t testing.TB) string {
 	return ""
 }
 
-// chromium is the one browser of all tests. Each of its tabs has cookies and a cache of its own.
-var chromium struct {
-	once sync.Once
-	ctx  context.Context
-	err  error
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if chromium.ctx != nil {
-		if err := chromedp.Cancel(chromium.ctx); err != nil && code == 0 {
-			fmt.Fprintln(os.Stderr, "Chromium has not ended well:", err)
-			code = 1
-		}
-	}
-	os.Exit(code)
-}
-
-// start starts Chromium with an empty profile, and without what it would do by itself on the network.
-func start(program string) {
+// start starts it with an empty profile, and without what it would do by itself on the network.
+func (c *browser) start(program string) {
 	options := []chromedp.ExecAllocatorOption{
 		chromedp.ExecPath(program), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun, chromedp.NoDefaultBrowserCheck,
 	}
@@ -74,8 +84,8 @@ func start(program string) {
 		options = append(options, chromedp.Flag(name, true))
 	}
 	ctx, _ := chromedp.NewExecAllocator(context.Background(), options...)
-	chromium.ctx, _ = chromedp.NewContext(ctx)
-	chromium.err = chromedp.Do(chromium.ctx)
+	c.ctx, _ = chromedp.NewContext(ctx)
+	c.err = chromedp.Do(c.ctx)
 }
 
 // tab is a tab of the browser, at the site of a server.
@@ -100,13 +110,18 @@ type request struct {
 // newTab opens a tab. What goes wrong in it is an error of the test.
 func newTab(t testing.TB, root string) *tab {
 	t.Helper()
-	program := browser(t)
-	chromium.once.Do(func() { start(program) })
-	if chromium.err != nil {
-		t.Fatalf("Chromium does not start: %v", chromium.err)
+	return windowless.newTab(t, root)
+}
+
+func (c *browser) newTab(t testing.TB, root string) *tab {
+	t.Helper()
+	program := c.program(t)
+	c.once.Do(func() { c.start(program) })
+	if c.err != nil {
+		t.Fatalf("Chromium does not start: %v", c.err)
 	}
 	b := &tab{TB: t, root: root, requests: map[network.RequestID]*request{}}
-	whole, cancel := chromedp.NewContext(chromium.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.hear))
+	whole, cancel := chromedp.NewContext(c.ctx, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.hear))
 	if err := chromedp.Do(whole); err != nil {
 		t.Fatal(err)
 	}

@@ -54,9 +54,13 @@ func (s *shop) evil() (jobs []int64) {
 	for i, text := range evil {
 		raw, err := json.Marshal(map[string]any{text: []string{text, worse}})
 		s.check(err)
+		large, long := "x", worse+text
+		if i == 0 { // how much it is does not depend on what it says
+			large, long = strings.Repeat("x", 1<<20-2), strings.Repeat(long, 64<<10/len(long))
+		}
 		last := s.enqueue(
 			dibs.NewJob{Queue: text, Kind: text, Group: text, UniqueKey: text, Payload: raw, Metadata: raw},
-			dibs.NewJob{Queue: text, Kind: "k", Payload: strings.Repeat("x", 1<<20-2)},
+			dibs.NewJob{Queue: text, Kind: "k", Payload: large},
 			dibs.NewJob{Queue: text, Kind: text, Payload: raw},
 			dibs.NewJob{Queue: text, Kind: text})
 		s.enqueue(dibs.NewJob{Queue: text, Kind: text, After: []dibs.Dep{{ID: last}}})
@@ -64,7 +68,6 @@ func (s *shop) evil() (jobs []int64) {
 		jobs = append(jobs, last-3, last-2, last-1, last)
 		claimed := s.claim(text, text, 4)
 		one, two := dibs.Lease{ID: claimed[0].ID, Token: claimed[0].Token}, dibs.Lease{ID: claimed[1].ID, Token: claimed[1].Token}
-		long := strings.Repeat(worse+text, 64<<10/len(worse+text))
 		s.finish(one.Retry(long))
 		s.finish(dibs.Lease{ID: claimed[3].ID, Token: claimed[3].Token}.Die(long))
 		s.finish(two.Complete(raw))

@@ -151,7 +151,7 @@ func TestOpenPagesDisturbNobody(t *testing.T) {
 func TestAPageThatNobodySeesAsksForNothing(t *testing.T) {
 	s := furnish(t, onSQLite(t))
 	site := newSite(t, s)
-	b := newTab(t, "http://"+site.address)
+	b := windowed.newTab(t, "http://"+site.address)
 	b.open("/")
 	b.until(on)
 	site.awaits(site.opened, "stream")
