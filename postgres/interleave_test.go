@@ -23,7 +23,7 @@ import (
 )
 
 // TestInterleavings runs small programs in every order of their statements, or in
-// the simplest two dozen; in make night in ten times as many, with DIBS_SOAK=1 in many more.
+// the simplest 60; in make night in ten times as many, with DIBS_SOAK=1 in many more.
 func TestInterleavings(t *testing.T) {
 	server := pgtest.URL(t)
 	// A scenario takes over the stage of one that has ended well: its sessions have planned their statements.
@@ -50,12 +50,12 @@ func TestInterleavings(t *testing.T) {
 }
 
 func interleavings() interleave.Options {
-	o := interleave.Options{Most: 24, Seed: 1, Waits: waits}
+	o := interleave.Options{Most: 60, Seed: 1, Waits: waits}
 	switch {
 	case os.Getenv("DIBS_SOAK") != "":
 		o.Most = 10_000
 	case needs.AtNight():
-		o.Most = 240
+		o.Most = 600
 	}
 	return o
 }
