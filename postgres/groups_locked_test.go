@@ -1,11 +1,13 @@
 package postgres_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
@@ -44,4 +46,40 @@ func TestALockedJobDoesNotHoldUpItsGroup(t *testing.T) {
 			b.consistent()
 		})
 	}
+}
+
+// A group gets its places while another claim is under way, which cannot see these jobs and goes on to later turns.
+// Before a job that is enqueued then, and that is alone in its group, the other group starts a job in each of its places,
+// but no more.
+func TestAGroupThatGetsPlacesBesideAClaimStartsOneInEach(t *testing.T) {
+	needs.Race(t)
+	const places = 5
+	b := newBench(t, postgres.Options{})
+	b.change(dibs.QueueChange{Order: new(dibs.Fair), GroupLimit: new(places)})
+	b.add(slices.Repeat([]string{"early"}, places)...)
+	b.take(1, 0)
+	b.add(slices.Repeat([]string{"late"}, places+2)...)
+	tx := b.begin()
+	_, err := tx.Exec(b.ctx, "select from dibs.wake_list for update")
+	b.must(err)
+	var first []*dibs.RawJob
+	end := b.beside(1, func() (err error) {
+		first, err = b.Claim(b.ctx, request(1))
+		return err
+	})
+	if jobs := b.take(places, 0); len(jobs) != places-1 || jobs[0].Group != "early" {
+		t.Fatalf("beside it, %d jobs were claimed", len(jobs))
+	}
+	b.must(tx.Rollback(b.ctx))
+	b.must(end())
+	b.add("alone")
+	before := 0
+	for jobs := first; jobs[0].Group != "alone"; before++ {
+		b.must(b.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}))
+		jobs = b.take(1, 0)
+	}
+	if before != places {
+		t.Errorf("%d jobs of the other group came first, and docs/guarantees.md says one for each of its %d places", before, places)
+	}
+	b.consistent()
 }

@@ -30,6 +30,8 @@ var fairCases = []oneCase{
 	{"a kind that no worker asks for holds up no other group", fairKinds},
 	{"with a limit of the queue groups take turns", fairLimited},
 	{"many claimers start no group's jobs far ahead of the others'", fairConcurrently},
+	{"a job that is alone in its group waits for its turn only, whoever claims", fairJudged},
+	{"a job that is alone in its group waits for its turn only, beside groups with many places", fairJudgedFew},
 }
 
 func (t *test) fair(c dibs.QueueChange) {

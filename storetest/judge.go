@@ -32,7 +32,7 @@ func (s recorded) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enque
 // record makes the test's stores record all later calls and their answers. The function judge
 // reports broken promises; call it when all jobs are final. Effects counts what transactions
 // that finished each job wrote, or is nil.
-func (t *test) record() (judge func(effects map[int64]int)) {
+func (t *test) record() (judge func(effects map[int64]int) []history.Verdict) {
 	t.Helper()
 	dir, keys, stores := t.TempDir(), new(atomic.Int64), new(atomic.Int64)
 	recorder := func() *history.Recorder {
@@ -45,7 +45,7 @@ func (t *test) record() (judge func(effects map[int64]int)) {
 	t.rec = recorder()
 	t.db = recorded{history.Wrap(plain, t.rec), keys}
 	t.Another = func(tb testing.TB) admin.Database { return recorded{history.Wrap(another(tb), recorder()), keys} }
-	return func(effects map[int64]int) {
+	return func(effects map[int64]int) []history.Verdict {
 		t.Helper()
 		start := dibs.DefaultSettings(dibs.DefaultQueue)
 		e, err := history.Collect(t.ctx, plain, dir)
@@ -55,10 +55,13 @@ func (t *test) record() (judge func(effects map[int64]int)) {
 		t.must(err)
 		e.Queues = []dibs.Queue{start}
 		e.Effects, e.Slack, e.OrderSlack = effects, 3*time.Second, 5*time.Second
-		for i, line := range history.Broken(history.Judge(e)) {
+		e.ClaimsAtOnce = t.OpenTx
+		verdicts := history.Judge(e)
+		for i, line := range history.Broken(verdicts) {
 			if i < 10 {
 				t.Error(line)
 			}
 		}
+		return verdicts
 	}
 }

@@ -167,7 +167,7 @@ func chapters() []chapter {
 		{name: "twoagents", cases: twoAgentCases, tx: true, races: true},
 		{name: "groups", cases: groupCases},
 		{name: "grouplimits", cases: groupLimitCases},
-		{name: "fair", cases: fairCases, raced: []string{"many claimers start no group's jobs far ahead of the others'"}},
+		{name: "fair", cases: fairCases, raced: []string{"many claimers start no group's jobs far ahead of the others'", "a job that is alone in its group waits for its turn only, whoever claims", "a job that is alone in its group waits for its turn only, beside groups with many places"}},
 		{name: "queues", cases: queueCases, raced: []string{"no claim that starts after a pause gets jobs", "settings changed together are all changed"}},
 		{name: "delete queue", cases: deleteQueueCases, raced: []string{"no job is lost that is enqueued while its queue is deleted"}},
 		{name: "concurrency", cases: concurrencyCases, races: true},

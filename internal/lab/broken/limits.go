@@ -27,7 +27,7 @@ var limitVariants = []Variant{
 				{"sql/admit_fair.sql", "?5 + b.nth - 1 - json_array_length(?4)", "?5"},
 			}},
 		},
-		Untortured: "it has no fair queues",
+		Untortured: "beside other claims on PostgreSQL, a group may start a job in each of its places",
 	},
 	{
 		Name:  "fair-new-group-last",
@@ -41,7 +41,20 @@ var limitVariants = []Variant{
 				{"sql/reached.sql", "returning turn, admitted", "returning (select coalesce(max(turn), 0) + 1 from dibs_job where queue = ?1 and gate = 0), admitted"},
 			}},
 		},
-		Untortured: "it has no fair queues",
+		Untortured: "beside other claims on PostgreSQL, a group may start a job in each of its places",
+	},
+	{
+		Name:  "fair-by-id",
+		Fault: "In a fair queue claims take the jobs of one turn by their ids, not by when they got it.",
+		Harm:  "A job that is alone in its group waits until groups with older jobs have started all of them.",
+		Patches: []Patch{
+			{"postgres", "TestStore/fair/a job that is alone in its group waits for its turn only, whoever claims", []Edit{
+				{"sql/claim.sql", "order by r.turn, r.admitted, r.id", "order by r.turn, r.id"},
+			}},
+			{"sqlite", "TestStore/fair/a job that is alone in its group waits for its turn only, whoever claims", []Edit{
+				{"sql/fair.sql", "order by turn, admitted, id", "order by turn, id"},
+			}},
+		},
 	},
 	{
 		Name:  "group-freed-twice",

@@ -171,14 +171,19 @@ type page struct {
 	says    string // part of the message
 }
 
-// verdictOn returns the verdict on a promise.
-func verdictOn(verdicts []history.Verdict, promise int) history.Verdict {
-	return verdicts[slices.IndexFunc(verdicts, func(v history.Verdict) bool { return v.Number == promise })]
+// verdictOn returns the verdict on a promise, of whatever part.
+func verdictOn(verdicts []history.Verdict, promise int) (all history.Verdict) {
+	for _, v := range verdicts {
+		if v.Number == promise {
+			all.Checked, all.Broken = all.Checked+v.Checked, append(all.Broken, v.Broken...)
+		}
+	}
+	return all
 }
 
 func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
 	t.Parallel()
-	for _, pages := range [][]page{existence, ownership, fencing, endings, numbering, limiting, ordering, effecting, uniqueness, asking, halving, waiting, flowing, adding, stepping} {
+	for _, pages := range [][]page{existence, ownership, fencing, endings, numbering, limiting, ordering, effecting, uniqueness, asking, halving, waiting, flowing, adding, stepping, turning} {
 		for _, p := range pages {
 			t.Run(p.name, func(t *testing.T) {
 				t.Parallel()

@@ -8,6 +8,7 @@ import (
 type gathered struct {
 	crowds     map[crowd]*members
 	keyHolders map[[2]string][]holder // holders of a key, by queue and unique key
+	turnJobs   map[crowd][]*turnJob   // jobs of groups in fair queues
 }
 
 // crowd names a group of a queue, or the jobs of a queue without a group.

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -20,6 +21,8 @@ var promises = [...]string{
 	11: "A job that comes after others starts once, after all of them have ended as it needs, or it is cancelled.",
 	12: "A step that is done is not done again, and no stale worker writes one.",
 	13: "The jobs that an attempt adds exist if and only if that attempt completed the job.",
+
+	turnsVerdict: FairTurns,
 }
 
 // MaxBroken is how many violations of one promise are kept.
@@ -50,15 +53,19 @@ func Judge(e Evidence) []Verdict {
 		j.effects(&l)
 		j.noteUnits(&l)
 		j.collect(&l)
+		j.noteTurns(&l)
 	}
 	j.wholeUnits()
 	j.limits()
 	j.starts()
 	j.overdue()
 	j.order()
+	j.turns()
 	j.unique()
 	j.leftovers()
-	return slices.DeleteFunc(j.verdicts, func(v Verdict) bool { return v.Promise == "" })
+	verdicts := slices.DeleteFunc(j.verdicts, func(v Verdict) bool { return v.Promise == "" })
+	slices.SortStableFunc(verdicts, func(a, b Verdict) int { return cmp.Compare(a.Number, b.Number) })
+	return verdicts
 }
 
 func newJudge(e *Evidence) *judge {
@@ -66,6 +73,7 @@ func newJudge(e *Evidence) *judge {
 	for n := range j.verdicts {
 		j.verdicts[n] = Verdict{Number: n, Promise: promises[n]}
 	}
+	j.verdicts[turnsVerdict].Number = 7
 	return j
 }
 

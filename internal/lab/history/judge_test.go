@@ -17,7 +17,11 @@ func TestPromisesAreThoseOfTheGuarantees(t *testing.T) {
 	must(t, err)
 	page := strings.Join(strings.Fields(string(text)), " ")
 	for _, v := range history.Judge(history.Evidence{}) {
-		if want := fmt.Sprintf("%d. **%s**", v.Number, v.Promise); !strings.Contains(page, want) {
+		want := fmt.Sprintf("%d. **%s**", v.Number, v.Promise)
+		if v.Promise == history.FairTurns {
+			want = "**" + v.Promise + "**"
+		}
+		if !strings.Contains(page, want) {
 			t.Errorf("docs/guarantees.md does not say %q", want)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 // lane holds the history of one queue: its settings over time, and calls that affect all its jobs.
 type lane struct {
 	// A setting that is on is 1. A limit that is off is unlimited.
-	paused, strict, fifo, concurrency, groupLimit, lease, maxAttempts setting
-	backoff                                                           *dibs.Backoff // nil: somebody changed it
+	paused, strict, fifo, fair, concurrency, groupLimit, lease, maxAttempts setting
+	backoff                                                                 *dibs.Backoff // nil: somebody changed it
 
 	mayDelete bool // finished jobs may have been deleted during the run
 
@@ -88,7 +88,8 @@ func (ix *index) lane(name string) *lane {
 }
 
 func (l *lane) setStart(q dibs.Queue) {
-	l.paused.start, l.strict.start, l.fifo.start = yes(q.Paused), yes(q.Strict), yes(q.Order == dibs.FIFO)
+	l.paused.start, l.strict.start = yes(q.Paused), yes(q.Strict)
+	l.fifo.start, l.fair.start = yes(q.Order == dibs.FIFO), yes(q.Order == dibs.Fair)
 	l.concurrency.start, l.groupLimit.start = limitOf(q.Concurrency), int64(q.GroupLimit)
 	l.rate("").start = q.Rate
 	l.lease.start, l.maxAttempts.start, l.backoff = q.Lease.Microseconds(), int64(q.MaxAttempts), &q.Backoff
@@ -199,6 +200,7 @@ func (l *lane) addChange(s *span, c *dibs.QueueChange) {
 	}
 	if c.Order != nil {
 		add(&l.fifo, yes(*c.Order == dibs.FIFO))
+		add(&l.fair, yes(*c.Order == dibs.Fair))
 	}
 	if c.Concurrency != nil {
 		add(&l.concurrency, limitOf(*c.Concurrency))

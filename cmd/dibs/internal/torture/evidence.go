@@ -25,7 +25,7 @@ func (r *run) evidence(ctx context.Context) (e history.Evidence, err error) {
 	}
 	e.Queues, e.Groups, e.Slack = r.startQueues, r.startGroups, slack
 	if !r.onSQLite() {
-		e.OrderSlack = orderSlack
+		e.OrderSlack, e.ClaimsAtOnce = orderSlack, true
 	}
 	if r.Effects == "" {
 		return e, nil

@@ -53,6 +53,9 @@ func (r *run) faults() []fault {
 		fault{50 * time.Millisecond, r.serveSteady},
 		fault{500 * time.Millisecond, r.claimTwice},
 	)
+	for range turnTakers {
+		all = append(all, fault{20 * time.Millisecond, r.serveTurns})
+	}
 	if !r.onSQLite() {
 		all = append(all, fault{3 * time.Second, r.holdSnapshot})
 	}

@@ -29,6 +29,7 @@ type evidenceLine struct {
 	Check      []string                  `json:"check"`
 	Slack      time.Duration             `json:"slack"`
 	OrderSlack time.Duration             `json:"order_slack"`
+	AtOnce     bool                      `json:"claims_at_once"`
 	Records    map[string]int64          `json:"records"` // the size of each file of records
 	Jobs       int                       `json:"jobs"`    // the number of lines that follow
 }
@@ -43,7 +44,7 @@ func writeEvidence(dir string, about About, e *history.Evidence) (err error) {
 	buffer := bufio.NewWriter(file)
 	out := json.NewEncoder(buffer)
 	out.SetEscapeHTML(false) // payloads and results keep their bytes
-	first := evidenceLine{about, e.Queues, e.Groups, e.Effects, e.Check, e.Slack, e.OrderSlack, nil, len(e.Final)}
+	first := evidenceLine{about, e.Queues, e.Groups, e.Effects, e.Check, e.Slack, e.OrderSlack, e.ClaimsAtOnce, nil, len(e.Final)}
 	if first.Records, err = recordSizes(dir); err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func readEvidence(dir string) (about About, e history.Evidence, err error) {
 	err = in.Decode(&first)
 	e = history.Evidence{
 		Queues: first.Queues, Groups: first.Groups, Effects: first.Effects, Check: first.Check,
-		Slack: first.Slack, OrderSlack: first.OrderSlack,
+		Slack: first.Slack, OrderSlack: first.OrderSlack, ClaimsAtOnce: first.AtOnce,
 	}
 	for len(e.Final) < first.Jobs && err == nil {
 		job := new(dibs.RawJob)

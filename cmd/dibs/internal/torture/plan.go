@@ -23,6 +23,7 @@ const (
 	unique  = "unique"  // every job holds a unique key
 	fair    = "fair"    // groups take turns
 	steady  = "steady"  // served only by the operator, whom no fault hits
+	turns   = "turns"   // as steady, and groups take turns
 )
 
 // queues are the queues that the worker processes serve.
@@ -70,7 +71,7 @@ func (r *run) set(ctx context.Context, all ...settings) (err error) {
 // prepare sets the queues and makes the table for effects.
 func (r *run) prepare(ctx context.Context) error {
 	var all []settings
-	for _, q := range append([]string{steady}, queues...) {
+	for _, q := range append([]string{steady, turns}, queues...) {
 		s := settings{queue: q, change: dibs.QueueChange{Lease: ptr(lease), Backoff: &tortureBackoff, MaxAttempts: ptr(8)}}
 		switch q {
 		case grouped:
@@ -82,6 +83,8 @@ func (r *run) prepare(ctx context.Context) error {
 			s.change.Strict = ptr(true)
 		case fair:
 			s.change.Order, s.change.GroupLimit = ptr(dibs.Fair), ptr(2)
+		case turns:
+			s.change.Order, s.groups = ptr(dibs.Fair), map[string]int{groupName(0): 2, groupName(1): 3}
 		case limited:
 			s.change.Concurrency = ptr(30)
 		case paced:

@@ -90,9 +90,17 @@ func (r *Result) Offence() *history.Violation {
 	return first
 }
 
+// tried lists the verdicts on what the run tries. A demo has no fair queue.
+func (r *Result) tried() []history.Verdict {
+	if r.Demo == nil {
+		return r.Verdicts
+	}
+	return slices.DeleteFunc(slices.Clone(r.Verdicts), func(v history.Verdict) bool { return v.Promise == history.FairTurns })
+}
+
 // untried lists the promises for which there was nothing to check.
 func (r *Result) untried() (numbers []int) {
-	for _, v := range r.Verdicts {
+	for _, v := range r.tried() {
 		if v.Checked == 0 && len(v.Broken) == 0 && (r.Demo == nil || mustNotHappen[v.Number] != "") {
 			numbers = append(numbers, v.Number)
 		}

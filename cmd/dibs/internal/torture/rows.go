@@ -43,7 +43,7 @@ func (r *Result) Rows() []Row {
 	if r.Demo != nil {
 		rows = append(rows, r.Demo.Ends...)
 	}
-	for _, v := range r.Verdicts {
+	for _, v := range r.tried() {
 		row := rowOf(v.Checked, v.Broken)
 		switch row.Text = mustNotHappen[v.Number]; {
 		case r.Demo == nil:

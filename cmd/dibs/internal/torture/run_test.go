@@ -78,14 +78,14 @@ func untilAllWasTried(t *testing.T, faults []string, torture func() *Result) {
 		left[f] = lab.CanSuspend || f != stops
 	}
 	for _, v := range history.Judge(history.Evidence{}) {
-		left[fmt.Sprint("promise ", v.Number)] = true
+		left["promise: "+v.Promise] = true
 	}
 	const runs = 20
 	for range runs {
 		r := torture()
 		for _, v := range r.Verdicts {
 			if v.Checked > 0 {
-				delete(left, fmt.Sprint("promise ", v.Number))
+				delete(left, "promise: "+v.Promise)
 			}
 		}
 		maps.DeleteFunc(left, func(f string, must bool) bool { return !must || r.Faults[f] > 0 })
@@ -144,7 +144,7 @@ func runTorture(t *testing.T, url string, server Server) *Result {
 	if !reflect.DeepEqual(judgedAgain.Verdicts, r.Verdicts) || !reflect.DeepEqual(judgedAgain.Totals, r.Totals) || !reflect.DeepEqual(judgedAgain.About, r.About) {
 		t.Errorf("judged again from %+v: %+v\n%+v", judgedAgain.About, judgedAgain.Totals, judgedAgain.Verdicts)
 	}
-	if len(r.Verdicts) != 12 || r.Totals.Operations == 0 {
+	if len(r.Verdicts) != 13 || r.Totals.Operations == 0 {
 		t.Errorf("%d verdicts, totals %+v", len(r.Verdicts), r.Totals)
 	}
 	checkReport(t, r)

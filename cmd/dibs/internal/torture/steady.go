@@ -11,11 +11,15 @@ import (
 )
 
 // For seconds after a claim without an answer, the judge must assume that it holds any job
-// of its queue. So the steady queue is used only by the operator, whom no fault hits.
+// of its queue. So two queues are used only by the operator, whom no fault hits.
 
 const (
 	steadyBatch = 120              // jobs of one batch, which take about three seconds
 	longLease   = 15 * time.Second // longer than promise 4 and the slack allow a job to wait
+
+	turnTakers = 3  // how many claim from the queue whose groups take turns
+	turnGroups = 8  // its groups with backlogs
+	turnBatch  = 40 // jobs of a batch when it is empty
 )
 
 // serveSteady claims a few jobs from the steady queue and ends them. When the queue is empty it
@@ -62,17 +66,62 @@ func (r *run) shortenLease(ctx context.Context) error {
 	return err
 }
 
-// completeSteady completes jobs of the steady queue.
-func (r *run) completeSteady(ctx context.Context) error {
-	jobs, err := r.admin.Claim(ctx, dibs.ClaimRequest{Queue: steady, Worker: "operator", N: maxClaim})
-	if err != nil || len(jobs) == 0 {
+// serveTurns claims a job or two from the fair queue and ends them. In their place it enqueues others of the groups with
+// backlogs, and sometimes one that is alone in its group.
+func (r *run) serveTurns(ctx context.Context, rng *rand.Rand) error {
+	n := 1 + rng.IntN(2)
+	worker := fmt.Sprintf("operator-%d", rng.IntN(turnTakers)) // else one statement would serve claims made at once
+	jobs, err := r.admin.Claim(ctx, dibs.ClaimRequest{Queue: turns, Worker: worker, N: n})
+	if err != nil {
 		return err
 	}
 	outcomes := make([]dibs.Outcome, len(jobs))
 	for i, j := range jobs {
 		outcomes[i] = j.Lease().Complete(nil)
+		if rng.IntN(50) == 0 {
+			outcomes[i] = j.Lease().Release()
+		}
 	}
-	return r.admin.Finish(ctx, outcomes)
+	if len(jobs) < n {
+		n = turnBatch
+	}
+	batch := make([]dibs.NewJob, n)
+	for i := range batch {
+		batch[i] = newTurn(rng, groupName(rng.IntN(turnGroups)))
+	}
+	if rng.IntN(3) == 0 {
+		batch = append(batch, newTurn(rng, fmt.Sprintf("alone-%d", rng.Uint64())))
+	}
+	if _, err = r.admin.Enqueue(ctx, batch); err == nil && len(outcomes) > 0 {
+		err = r.admin.Finish(ctx, outcomes)
+	}
+	return err
+}
+
+func newTurn(rng *rand.Rand, group string) dibs.NewJob {
+	key := fmt.Sprintf("turn-%d", rng.Uint64())
+	return dibs.NewJob{Queue: turns, Kind: "work", Payload: payload{Key: key}, Group: group, Priority: ptr(rng.IntN(3) * 100)}
+}
+
+// completeSteady completes jobs of the operator's queues.
+func (r *run) completeSteady(ctx context.Context) error {
+	for _, queue := range []string{steady, turns} {
+		jobs, err := r.admin.Claim(ctx, dibs.ClaimRequest{Queue: queue, Worker: "operator", N: maxClaim})
+		if err != nil {
+			return err
+		}
+		outcomes := make([]dibs.Outcome, len(jobs))
+		for i, j := range jobs {
+			outcomes[i] = j.Lease().Complete(nil)
+		}
+		if len(jobs) == 0 {
+			continue
+		}
+		if err := r.admin.Finish(ctx, outcomes); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // claimTwice claims from the limited queue several times in one transaction, and rolls it
