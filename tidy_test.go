@@ -213,9 +213,9 @@ var (
 		clock_due complete delete delete_queue delete_schedules diagnose_horizon diagnose_locks diagnose_rows diagnose_schema diagnose_server diagnose_sessions diagnose_tables diagnose_turns drop_new drop_reached edges enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks mend new_queues no_jobs payloads pending present rate_free rate_spent recheck requeue
 		lock_holders retention retry revive rights schedules_busy schedules_ticked set_windows settle_close settle_end settle_release settle_take take_windows turn_admit turn_claim turn_expire turn_settle turn_sweep wake_group wake_groups`)
 	onlySQLite = strings.Fields(`
-		add_edges add_ended add_history admit_fair child_edges claim_fair close_edges drop_audit drop_edges drop_ended drop_steps blocked check_earlier check_later clock clock_now count_claimed delete_schedule diagnose_file displace drop_claim drop_history drop_queue drop_queue_groups drop_queue_keys drop_queue_rates drop_queue_reached drop_queue_tally drop_tally drop_windows due_claims
+		add_edges add_ended add_history admit_fair child_edges child_open claim_fair close_edges drop_audit drop_edges drop_ended drop_steps blocked check_earlier check_later clock clock_now count_claimed delete_schedule diagnose_file displace drop_claim drop_history drop_queue drop_queue_groups drop_queue_keys drop_queue_rates drop_queue_reached drop_queue_tally drop_tally drop_windows due_claims
 		ended ended_list ended_parents fair finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder last_turn live log_claim mend_claims mark_flow mend_followers mend_groups mend_leases mend_queues mended_to keep_followed next_held next_tick open_edges parents push queue queue_uses rate reach reached
-		prune_steps remove remove_finished reopen revived running schedule_ticked set_window spend step_room still_waiting sweep_due unhold unset_group unset_group_rate wait_again window`)
+		prune_steps remove remove_finished reopen revived running schedule_ticked set_window spend step_room still_waiting sweep_due unended unhold unset_group unset_group_rate wait_again window`)
 )
 
 func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {

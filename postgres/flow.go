@@ -69,7 +69,11 @@ func (s *Store) noJobs(ctx context.Context, c conn, ids []int64) (missing func(i
 	if len(ids) > 0 {
 		err = c.run(ctx, column(s.step("no_jobs", ids), &list))
 	}
-	return func(id int64) bool { return slices.Contains(list, id) }, err
+	slices.Sort(list)
+	return func(id int64) bool {
+		_, found := slices.BinarySearch(list, id)
+		return found
+	}, err
 }
 
 // flow is what a call with jobs that come after others writes, besides the jobs.
@@ -82,7 +86,7 @@ type flow struct {
 	// These have one element for each edge.
 	children, parents []int64
 	needs             []string
-	late              []int64 // children that come after jobs which are not new
+	late              []int64 // those of the parents that are not new, each once
 }
 
 // flowOf makes the flow of a call with these answers. Of a job that was not inserted, as another holds its unique key, nothing is
@@ -90,6 +94,10 @@ type flow struct {
 func flowOf(rows []checks.Row, out []dibs.Enqueued, gone func(id int64) bool) flow {
 	var f flow
 	followed := followedPlaces(rows, out)
+	isNew := make(map[int64]bool, len(out))
+	for _, e := range out {
+		isNew[e.ID] = !e.Existing
+	}
 	for i := range rows {
 		if out[i].Existing {
 			continue
@@ -102,11 +110,12 @@ func flowOf(rows []checks.Row, out []dibs.Enqueued, gone func(id int64) bool) fl
 		f.ids, f.waits, f.followed = append(f.ids, id), append(f.waits, len(needs) > 0), append(f.followed, followed[i])
 		for _, parent := range slices.Sorted(maps.Keys(needs)) {
 			f.children, f.parents, f.needs = append(f.children, id), append(f.parents, parent), append(f.needs, string(needs[parent]))
-		}
-		if len(needs) > 0 && slices.ContainsFunc(rows[i].Edges, func(e checks.Edge) bool { return e.ID != 0 || out[e.Place].Existing }) {
-			f.late = append(f.late, id)
+			if !isNew[parent] {
+				f.late = append(f.late, parent)
+			}
 		}
 	}
+	f.late = slices.Compact(slices.Sorted(slices.Values(f.late)))
 	return f
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ import (
 	"github.com/dibs-queue/dibs/server"
 )
 
-// BenchmarkPagesOfMillions opens each page on PostgreSQL with DIBS_PAGE_JOBS jobs, 10 million by default, a fifth of
+// BenchmarkPagesOfMillions opens each page on databases with DIBS_PAGE_JOBS jobs, 10 million by default, a fifth of
 // them dead, and with 10,000 flows of three jobs and one of 100,000. Each page is asked of a new server, which keeps
 // nothing yet: -benchtime 20x. Figures: the median and the worst time until the whole page has come, in milliseconds.
 func BenchmarkPagesOfMillions(b *testing.B) {
@@ -28,7 +29,11 @@ func BenchmarkPagesOfMillions(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	url := open.URL(pgtest.URL(b))
+	b.Run("postgres", func(b *testing.B) { benchPages(b, n, open.URL(pgtest.URL(b))) })
+	b.Run("sqlite", func(b *testing.B) { benchPages(b, n, open.URL("sqlite:"+filepath.Join(b.TempDir(), "jobs.db"))) })
+}
+
+func benchPages(b *testing.B, n int, url open.URL) {
 	if err := open.Migrate(b.Context(), url, open.Options{}); err != nil {
 		b.Fatal(err)
 	}
@@ -139,7 +144,7 @@ func (m *millions) flows() {
 	made, err := m.Enqueue(m.Context(), append(jobs, dibs.NewJob{Queue: "books", Kind: "bind", After: []dibs.Dep{{Ref: "split", On: dibs.NeedEnded}}}))
 	m.must(err)
 	m.large = made[10].ID
-	splits, err := m.Claim(m.Context(), dibs.ClaimRequest{Queue: "books", Worker: "w", N: 10})
+	splits, err := m.Claim(m.Context(), dibs.ClaimRequest{Queue: "books", Worker: "w", N: 10, Lease: time.Hour})
 	m.must(err)
 	for _, j := range splits {
 		o := j.Lease().Complete(nil)

@@ -2,10 +2,13 @@ package sqlite_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/sqlite"
 )
 
 // settleAll sweeps until nothing is left to settle. At no time is the list of what is left longer than what a few
@@ -24,19 +27,20 @@ func (s flowStore) settleAll() {
 	}
 }
 
-// dieAlone has the next job die in a transaction of the caller's, after which nobody settles the rest, and returns how many
-// jobs that transaction has cancelled.
-func (s flowStore) dieAlone() (cancelled int) {
+// dieAlone has the next job die in a transaction of the caller's, after which nobody settles the rest until the
+// transaction's Wake is called. It also returns how many jobs the transaction has cancelled.
+func (s flowStore) dieAlone() (did dibs.Tx, cancelled int) {
 	s.t.Helper()
 	jobs, err := s.Claim(s.t.Context(), dibs.ClaimRequest{Worker: "w", N: 1})
 	s.must(err)
 	tx, err := s.DB().BeginTx(s.t.Context(), nil)
 	s.must(err)
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
-	s.must(s.SQLTx(tx).Finish(s.t.Context(), []dibs.Outcome{jobs[0].Lease().Die("x")}))
+	did = s.SQLTx(tx)
+	s.must(did.Finish(s.t.Context(), []dibs.Outcome{jobs[0].Lease().Die("x")}))
 	s.must(tx.QueryRow("select count(*) from dibs_finished where state = 'cancelled'").Scan(&cancelled))
 	s.must(tx.Commit())
-	return cancelled
+	return did, cancelled
 }
 
 // The end of a job with many followers settles some of them, and later transactions the rest; what is done leaves the list.
@@ -62,12 +66,51 @@ func (s flowStore) cancelsInSteps(jobs []dibs.NewJob, most int) {
 		}
 	}
 	s.enqueue(jobs...)
-	if n := s.dieAlone(); n > most {
+	if _, n := s.dieAlone(); n > most {
 		s.t.Errorf("one transaction has cancelled %d jobs", n)
 	}
 	s.settleAll()
 	if n := s.number("select count(*) from dibs_finished where cause = 1"); n != followers {
 		s.t.Errorf("%d jobs are cancelled, want %d", n, followers)
+	}
+}
+
+// A store that is closed in the middle of a settlement leaves the rest to the next one on the file.
+func TestClosedStoreLeavesSettlements(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	db, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := flowStore{db, t}
+	head := plainJob()
+	head.Ref = "p"
+	jobs := []dibs.NewJob{head}
+	for range 1_000 {
+		jobs = append(jobs, after("p"))
+	}
+	s.enqueue(jobs...)
+	died, cancelled := s.dieAlone()
+	held, err := s.DB().BeginTx(t.Context(), nil)
+	s.must(err)
+	died.Wake() // has the store settle, which waits for the transaction
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	for err == nil { // until the writer, which is closed last, takes no calls
+		_, err = s.Get(t.Context(), 1)
+		time.Sleep(time.Millisecond)
+	}
+	s.must(held.Rollback())
+	s.must(<-closed)
+	again := flowStore{openAt(t, path, sqlite.Options{}), t}
+	caused := func() int { return again.number("select count(*) from dibs_finished where cause = 1") }
+	if n := caused(); n != cancelled {
+		t.Errorf("%d jobs are cancelled, %d before the store was closed", n, cancelled)
+	}
+	again.settleAll()
+	if n := caused(); n != len(jobs)-1 {
+		t.Errorf("%d jobs are cancelled, want %d", n, len(jobs)-1)
 	}
 }
 

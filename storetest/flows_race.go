@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/admin"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // Many finish at once what others come after.
@@ -19,6 +20,7 @@ var flowRaceCases = []oneCase{
 	{"a job enqueued after one that just ends is released", flowLate},
 	{"no job of random flows starts too early, and all end", flowRandom},
 	{"a thousand end, by many workers, and one follower starts", flowThousand},
+	{"a job comes after those of ten calls, and starts once, when all have ended", flowTenCalls},
 }
 
 // flowLastTwo finishes the last two jobs that another comes after at the same moment, in two stores, again and again.
@@ -81,6 +83,49 @@ type flowModel struct {
 	mu     sync.Mutex
 	after  map[int64]map[int64]dibs.Need // of each job, the ones that it comes after
 	starts map[int64]int
+}
+
+// flowTenCalls has one job come after others of many calls: at night as many as it can come after.
+func flowTenCalls(t *test) {
+	call := 200
+	if needs.AtNight() {
+		call = dibs.MaxAfter / 10
+	}
+	last := dibs.NewJob{Queue: "last", Kind: "k"}
+	for range 10 {
+		for _, id := range t.enqueue(copies(call, dibs.NewJob{Kind: "k"})...) {
+			last.After = append(last.After, dibs.Dep{ID: id})
+		}
+	}
+	id := t.enqueue(last)[0]
+	for len(last.After) <= dibs.MaxAfter {
+		last.After = append(last.After, dibs.Dep{ID: int64(len(last.After) + 1_000_000)})
+	}
+	t.refuses("after", last)
+	for left := 10 * call; left > 0; { // a claim passes over jobs that a settlement is just marking as followed
+		t.inState(dibs.Blocked, id)
+		jobs := t.claim(dibs.ClaimRequest{N: call})
+		t.complete(jobs...)
+		left -= len(jobs)
+	}
+	t.waitUntil("the job waits for no other", func() bool {
+		t.sweep()
+		return t.get(id).WaitsFor == 0
+	})
+	jobs := t.claim(dibs.ClaimRequest{Queue: "last", N: 2})
+	equal(t, "jobs that start", len(jobs), 1)
+	t.complete(jobs...)
+	equal(t, "jobs left", len(t.claim(dibs.ClaimRequest{Queue: "last", N: 2})), 0)
+	for after, read := int64(0), 0; ; {
+		before, next := t.before(id, after, 1000)
+		for _, j := range before {
+			equal(t, "state", j.State, dibs.Completed)
+		}
+		if read, after = read+len(before), next; next == 0 {
+			equal(t, "jobs before it", read, 10*call)
+			return
+		}
+	}
 }
 
 // met reports whether an end meets a need.

@@ -17,7 +17,7 @@ type app struct{ *cmdline.App }
 
 // headings are those of the root's help.
 var headings = []cmdline.Heading{
-	{Title: "Jobs:", Names: []string{"enqueue", "ls", "show", "flow", "wait", "edit", "cancel", "requeue", "prune"}},
+	{Title: "Jobs:", Names: []string{"enqueue", "ls", "show", "flow", "before", "wait", "edit", "cancel", "requeue", "prune"}},
 	{Title: "Workers:", Names: []string{"work", "serve", "claim", "extend", "finish"}},
 	{Title: "Queues:", Names: []string{"stats", "top", "failures", "workers", "queue", "pause", "resume", "schedule"}},
 	{Title: "Database and more:", Names: []string{"adopt", "demo", "torture", "bench", "migrate", "doctor", "check", "locks", "version"}},

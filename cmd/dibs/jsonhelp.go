@@ -25,7 +25,7 @@ the direction of text, are written as \u escapes.
               --payload' writes it as it is. With --table, "key" is the id of the row where
               that is no whole number from 1 on: use it, and not the id, which many programs
               round; without a limit, max_attempts is 0.
-  a page      as 'ls' writes it: jobs, next (for --after, if there are more), why
+  a page      as 'ls' writes it: jobs, next (for --after, if there are more), why; 'before' has none
   new jobs    as 'enqueue --jobs' and 'serve' read them, each field optional:
               queue (default), kind (the queue's name), payload (null), metadata, priority,
               delay or run_at, max_attempts, group, unique_key, unique_until (finished, claimed),

@@ -134,9 +134,10 @@ func (v *flowView) add(r *request, title string, rows []admin.FlowRow, around bo
 func waitsFor(j *dibs.RawJob, open []int64, before admin.FlowRow) *alarm {
 	a := alarm{Queue: j.Queue, Text: "it waits for the end of " + plural(j.WaitsFor, "job"), Jobs: open}
 	switch all := before.Jobs(); {
+	case all <= int64(j.WaitsFor): // no more were counted
 	case all >= flowJobs:
 		a.Text = "it waits for the end of " + count(j.WaitsFor) + " of at least " + plural(all, "job")
-	case all > int64(j.WaitsFor):
+	default:
 		a.Text = "it waits for the end of " + count(j.WaitsFor) + " of " + plural(all, "job")
 	}
 	if len(open) > 0 {

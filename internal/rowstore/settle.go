@@ -24,7 +24,7 @@ const (
 
 // flows is what a call has found out about jobs that come after others, for settleFlows.
 type flows struct {
-	ended    []int64 // jobs of flows that have ended, and jobs that new ones come after, whether or not they have ended
+	ended    []int64 // jobs of flows that have ended, and live ones that new jobs come after or that may wait for nothing
 	children []int64 // jobs that may have nothing left to wait for
 	left     bool    // rows of ended_list are left to later transactions
 	moved    moved   // since the transaction began
@@ -105,19 +105,26 @@ func take(list *[]int64, n int) []int64 {
 }
 
 // settleLevel looks at up to room edges of jobs that have ended, and returns those of the jobs that may have more. What it
-// cancels is added to flows.ended.
-func (s *Session) settleLevel(ended, children []int64, room int) (looked int, left []int64, err error) {
+// cancels is added to flows.ended. If some of the jobs live, it notes that others come after them, and looks at those
+// that wait themselves, as it does at children.
+func (s *Session) settleLevel(ids, children []int64, room int) (looked int, left []int64, err error) {
+	ended, waiting, err := s.split(ids)
+	if err != nil {
+		return 0, nil, err
+	}
+	children = append(children, waiting...)
 	var opened []followed
 	seen := 0
 	if len(ended) > 0 {
-		s.later("follow", jsonIDs(ended))
 		if opened, seen, err = s.edges("open_edges", ended, room); err != nil {
 			return 0, nil, err
 		}
 		s.closeEdges(opened, 0)
 	}
-	unmet := make(map[int64]int64) // the jobs that can never start, and their causes
+	unmet := make(map[int64]int64)  // the jobs that can never start, and their causes
+	settled := make(map[int64]bool) // jobs that are rightly kept for their followers, or gone
 	for _, e := range opened {
+		settled[e.parent] = e.kept || e.state == ""
 		if cause := e.unmet(); cause == 0 {
 			children = append(children, e.child)
 		} else if _, has := unmet[e.child]; !has {
@@ -132,14 +139,52 @@ func (s *Session) settleLevel(ended, children []int64, room int) (looked int, le
 	if err != nil {
 		return 0, nil, err
 	}
-	s.closeEdges(over, 2)
-	kept := slices.Clone(ended)
-	for _, e := range over {
-		kept = append(kept, e.parent)
+	open, closed, err := s.edges("child_open", ended[:closed], room-len(over))
+	if err != nil {
+		return 0, nil, err
 	}
-	s.later("keep_followed", jsonIDs(distinct(kept)))
+	over = append(over, open...)
+	s.closeEdges(over, 2)
+	keep := slices.DeleteFunc(slices.Clone(ended), func(id int64) bool { return settled[id] })
+	for _, e := range over {
+		keep = append(keep, e.parent)
+	}
+	if len(keep) > 0 {
+		s.later("keep_followed", jsonIDs(distinct(keep)))
+	}
 	s.later("drop_edges", jsonIDs(ended[:closed]))
 	return max(len(opened), len(over)), ended[min(seen, closed):], s.err
+}
+
+// split tells jobs that have ended from live ones. Of these it notes that others come after them, and returns those that
+// wait for others themselves. A job that ends meanwhile counts as ended, as nobody may have known that it is followed.
+func (s *Session) split(ids []int64) (ended, waiting []int64, err error) {
+	live, _, err := s.unended(ids)
+	if len(live) > 0 && err == nil {
+		s.later("follow", jsonIDs(live))
+		live, waiting, err = s.unended(live)
+	}
+	return slices.DeleteFunc(ids, func(id int64) bool {
+		_, lives := slices.BinarySearch(live, id)
+		return lives
+	}), waiting, err
+}
+
+// unended finds the jobs that live, and those of them that wait for others. The ids must be in order.
+func (s *Session) unended(ids []int64) (live, waiting []int64, err error) {
+	if len(ids) == 0 {
+		return nil, nil, nil
+	}
+	err = s.each("unended", func(rows *sql.Rows) error {
+		var id int64
+		var waits bool
+		err := rows.Scan(&id, &waits)
+		if live = append(live, id); waits {
+			waiting = append(waiting, id)
+		}
+		return err
+	}, jsonIDs(ids))
+	return live, waiting, err
 }
 
 // followed is an edge, with the end of the job that the other comes after.
@@ -148,6 +193,7 @@ type followed struct {
 	need          dibs.Need
 	state         dibs.State // empty: the job is gone
 	cause         int64      // the job because of which it was cancelled
+	kept          bool       // it is kept for those that come after it
 }
 
 // unmet returns the job because of which the follower can never start, or 0 if the edge's need is met. A job that is
@@ -168,7 +214,7 @@ func (s *Session) edges(statement string, ids []int64, n int) (all []followed, d
 		var e followed
 		to := []any{&e.child, &e.parent}
 		if full {
-			to = append(to, reads.Text(&e.need), reads.Text(&e.state), reads.Number(&e.cause))
+			to = append(to, reads.Text(&e.need), reads.Text(&e.state), reads.Number(&e.cause), &e.kept)
 		}
 		err := rows.Scan(to...)
 		all = append(all, e)
@@ -267,7 +313,7 @@ func (s *Session) settleList() error {
 		return err
 	}
 	s.later("drop_ended", jsonIDs(rows))
-	s.flows.ended, s.flows.children = ids, slices.Clone(ids)
+	s.flows.ended = ids
 	if err := s.settleEnded(); err != nil {
 		return err
 	}
@@ -283,17 +329,21 @@ func (s *Store) NoteSettled(tx *Session) {
 	s.released.Add(tx.flows.moved.released)
 	s.cancelled.Add(tx.flows.moved.cancelled)
 	if tx.flows.moved.left && s.concurrent() == nil && s.leaving.Add(1) == 1 {
-		go s.settleBeside()
+		s.closing.Lock()
+		defer s.closing.Unlock()
+		if s.closed.Err() == nil {
+			s.beside.Go(s.settleBeside)
+		}
 	}
 	tx.flows.moved = moved{}
 }
 
 // settleBeside looks at the jobs that calls have left, beside other calls. Each step is a transaction of its own.
-// NoteSettled notes if it leaves more. If a step fails, the next sweep goes on.
+// NoteSettled notes if it leaves more. If a step fails, or the store is closed, the next sweep of the file goes on.
 func (s *Store) settleBeside() {
 	for {
 		n := s.leaving.Load()
-		err := s.engine.Write(context.Background(), (*Session).settleList)
+		err := s.engine.Write(s.closed, (*Session).settleList)
 		if s.leaving.CompareAndSwap(n, 0) || err != nil {
 			s.leaving.Store(0)
 			return

@@ -10,6 +10,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,22 +29,32 @@ type Store struct {
 	waits   waits.Group
 	bell    bell
 
-	released, cancelled atomic.Int64 // followers, since the store was opened
-	leaving             atomic.Int64 // transactions that have left ended jobs since settleBeside last looked
+	released, cancelled atomic.Int64   // followers, since the store was opened
+	leaving             atomic.Int64   // transactions that have left ended jobs since settleBeside last looked
+	beside              sync.WaitGroup // the goroutine of settleBeside, if it runs
+	closing             sync.Mutex     // held by Close, and by what starts a goroutine in beside
+	closed              context.Context
+	close               context.CancelFunc
 }
 
 // New makes a store.
 func New(e Engine, d *Dialect) *Store {
 	s := &Store{engine: e, dialect: d}
+	s.closed, s.close = context.WithCancel(context.Background())
 	s.waits.Look = s.Reads().Ended
 	return s
 }
 
-// Close ends the calls of Wait, and the looks of Listen.
+// Close ends the calls of Wait, the looks of Listen, and the settlements beside other calls. The engine still works
+// then.
 func (s *Store) Close() {
 	if s != nil {
 		s.waits.Close()
 		s.bell.close()
+		s.closing.Lock()
+		s.close()
+		s.closing.Unlock()
+		s.beside.Wait()
 	}
 }
 

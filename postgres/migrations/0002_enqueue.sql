@@ -961,10 +961,12 @@ begin
         where not coalesce(met[e.child], false)
     ), listed as (
         insert into dibs.ended_list (ids)
-        select array_agg(distinct e.child)
-        from edge e
-        where e.late
-        having count(*) > 0
+        select array_agg(l.parent)
+        from (
+            select p.parent, row_number() over () - 1 as place
+            from (select distinct e.parent from edge e where e.late) p
+        ) l
+        group by l.place / 5000
     )
     insert into dibs.edge (child, parent, need, open)
     select e.child, e.parent, coalesce((array_agg(e.need order by e.nth) filter (where e.need <> 'ended'))[1], 'ended'), true

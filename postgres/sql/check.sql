@@ -126,7 +126,7 @@ select format('job %s: waits for job %s, which does not know it', e.child, e.par
 from dibs.edge e
 join dibs.job j on j.id = e.child and j.gate = 5
 join dibs.job p on p.id = e.parent and not p.followed
-where e.open and not exists (select from dibs.ended_list l where e.child = any (l.ids))
+where e.open and not exists (select from dibs.ended_list l where e.child = any (l.ids) or e.parent = any (l.ids))
 union all
 select format('job %s: waits for others, and for none', j.id)
 from dibs.job j

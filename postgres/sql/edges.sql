@@ -1,13 +1,14 @@
 -- Purpose: note which jobs new jobs come after.
--- Parameters: arrays of equal length, one element per edge: $1 child, $2 parent, $3 need; $4 the children that come
---   after jobs that were there before, or null.
+-- Parameters: arrays of equal length, one element per edge: $1 child, $2 parent, $3 need; $4 those of the
+--   parents that were there before, or null.
 -- Columns out: none.
 -- Concurrency: in the transaction that inserts the children, which nobody else sees until it ends. It locks nothing.
---   settle_take.sql looks at the children in $4, and marks the jobs that they come after as followed.
+--   settle_take.sql marks the jobs in $4 as followed, up to 5,000 in a transaction, or finds that they have ended.
 with listed as (
     insert into dibs.ended_list (ids)
-    select $4::bigint[]
-    where cardinality($4::bigint[]) > 0
+    select array_agg(l.id)
+    from unnest($4::bigint[]) with ordinality as l (id, place)
+    group by (l.place - 1) / 5000
 )
 insert into dibs.edge (child, parent, need, open)
 select child, parent, need, true

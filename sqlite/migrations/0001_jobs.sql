@@ -280,6 +280,8 @@ create table dibs_edge (
 
 create index dibs_edge_by_parent on dibs_edge (parent, stage);
 create index dibs_edge_open on dibs_edge (child) where stage = 1;
+-- The end of a job notes its edges in steps: none reads again what earlier ones have noted.
+create index dibs_edge_closed on dibs_edge (child) where stage = 0;
 
 create trigger dibs_finished_drop_edges after delete on dibs_finished
 when old.flow is not null

@@ -1071,6 +1071,8 @@ CREATE INDEX dibs_claim_by_check on dibs_claim (check_at);
 
 CREATE INDEX dibs_edge_by_parent on dibs_edge (parent, stage);
 
+CREATE INDEX dibs_edge_closed on dibs_edge (child) where stage = 0;
+
 CREATE INDEX dibs_edge_open on dibs_edge (child) where stage = 1;
 
 CREATE INDEX dibs_finished_by_cause on dibs_finished (cause)

@@ -33,7 +33,7 @@ var flowVariants = []Variant{
 		Harm:  "If the job has ended by then, or ends before anybody knows of the follower, the follower waits.",
 		Patches: []Patch{
 			{"postgres", "TestAFollowerIsCommittedAfterTheEndOfItsParent", []Edit{
-				{"sql/edges.sql", "where cardinality($4::bigint[]) > 0", "where cardinality($4::bigint[]) < 0"},
+				{"sql/edges.sql", "group by (l.place - 1) / 5000", "having false"},
 			}},
 		},
 		Untortured: noFlows,
@@ -44,7 +44,7 @@ var flowVariants = []Variant{
 		Harm:  "That job may be ending in an open transaction, which knows of no follower; the follower waits.",
 		Patches: []Patch{
 			{"postgres", "TestAFollowerComesBesideTheEndOfItsParent", []Edit{
-				{"sql/settle_take.sql", "where not a.followed and (a.parent in (select l.id from locked l)) = false", "where a.parent < 0"},
+				{"sql/settle_take.sql", "where (u.id in (select l.id from locked l)) = false", "where u.id < 0"},
 			}},
 		},
 		Untortured: noFlows,

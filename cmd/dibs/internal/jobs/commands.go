@@ -18,6 +18,7 @@ func Commands(run *cmdline.App) []*cobra.Command {
 		a.Adoptable(newShowCmd(a)),
 		a.Adoptable(newWaitCmd(a)),
 		newFlowCmd(a),
+		newBeforeCmd(a),
 		cmdline.OwnJobsOnly(newEditCmd(a)),
 		cmdline.OwnJobsOnly(newCancelCmd(a)),
 		a.Adoptable(newRequeueCmd(a)),

@@ -44,6 +44,26 @@ func TestJobsOfAFileComeAfterEachOther(t *testing.T) {
 	})
 }
 
+func TestTheJobsBeforeOneAreListedInPages(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.Feed(book, "enqueue", "--jobs")
+		c.ended("book", "--completed", "--result", `{"n":7}`)
+		c.ended("book", "--dead", "--error", "no ink")
+		c.HasInOrder(c.OK("before", "4"), "1  completed  book   render", `{"n":7}`, "2  dead", "no ink")
+		c.HasInOrder(c.OK("before", "4", "-n", "1"), "1  completed", "there are more: --after 1, or --all")
+		pages := c.Rows(c.OK("before", "4", "-n", "1", "--all", "--json"))
+		if len(pages) < 2 { // the last page may be empty
+			c.T.Fatalf("%d pages", len(pages))
+		}
+		c.Has(pages[0], object{"next": "1"})
+		c.Has(pages[1]["jobs"].([]any)[0].(map[string]any), object{"id": 2, "state": "dead"})
+		c.HasInOrder(c.OK("before", "4", "--after", "2"), "no such jobs")
+		c.HasInOrder(c.OK("before", "1", "--json"), `{"jobs":[]}`)
+		c.Fails(cmdline.ExitUsage, "", []string{"before", "4", "-n", "0"}, "limit")
+		c.Refused(c.Run("", "before", "99"), cmdline.ExitNotFound, []string{"before"}, "job 99")
+	})
+}
+
 func TestAJobComesAfterThoseOfItsFlags(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.Feed("1\n2\n3\n", "enqueue", "q", "--lines")
