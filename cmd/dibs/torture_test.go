@@ -63,7 +63,7 @@ func TestTortureKeepsEveryPromiseAndCleansUp(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &v); err != nil {
 			c.T.Fatal(err)
 		}
-		if !v.Kept || v.Seed != 7 || v.Totals.Operations == 0 || len(v.Faults) == 0 || len(v.Promises) != 12 || v.History != "" || v.DatabaseVersion == "" || v.Report != report {
+		if !v.Kept || v.Seed != 7 || v.Totals.Operations == 0 || len(v.Faults) == 0 || len(v.Promises) != 13 || v.History != "" || v.DatabaseVersion == "" || v.Report != report {
 			c.T.Errorf("verdict: %s", out)
 		}
 		if page, err := os.ReadFile(report); err != nil || !bytes.Contains(page, []byte(v.Database+" "+v.DatabaseVersion)) {
