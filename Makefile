@@ -4,7 +4,7 @@
 
 tool := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
 all := ./... ./cmd/dibs/...
-modules := server/pagetest server/apitest otel bench examples/orm deploy/manifests
+modules := $(filter-out cmd/dibs tools,$(patsubst %/go.mod,%,$(wildcard */go.mod */*/go.mod)))
 lint := -vettool=$(CURDIR)/.tools/lint -errcheck.exclude=$(CURDIR)/tools/errcheck.txt
 
 # fast, before each commit: the linters, and the tests on SQLite

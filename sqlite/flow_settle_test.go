@@ -97,7 +97,7 @@ func TestClosedStoreLeavesSettlements(t *testing.T) {
 	died.Wake() // has the store settle, which waits for the transaction
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
-	for err == nil { // until the writer, which is closed last, takes no calls
+	for err == nil { // Close closes the writer last; calls fail from then on
 		_, err = s.Get(t.Context(), 1)
 		time.Sleep(time.Millisecond)
 	}

@@ -41,7 +41,7 @@ func (t *test) fairWithBacklogs(groups, mostPlaces, claimers int) (cases int) {
 		rounds *= 20
 	}
 	var done atomic.Int64 // enqueuers that have enqueued everything
-	var alone sync.Map    // by its group, what to close when a job without company is claimed
+	var alone sync.Map    // groups of one job each, with the channel to close when it is claimed
 	t.runOnStores(fairEnqueuers+claimers, func(ctx context.Context, db admin.Database, r *rand.Rand, i int) error {
 		if i < fairEnqueuers {
 			defer done.Add(1)

@@ -104,9 +104,9 @@ func take(list *[]int64, n int) []int64 {
 	return some
 }
 
-// settleLevel looks at up to room edges of jobs that have ended, and returns those of the jobs that may have more. What it
-// cancels is added to flows.ended. If some of the jobs live, it notes that others come after them, and looks at those
-// that wait themselves, as it does at children.
+// settleLevel looks at up to room edges of jobs that have ended, and returns those of the jobs that may have more.
+// What it cancels is added to flows.ended.
+// Of jobs that live it notes that others come after them; those that wait are looked at like children.
 func (s *Session) settleLevel(ids, children []int64, room int) (looked int, left []int64, err error) {
 	ended, waiting, err := s.split(ids)
 	if err != nil {

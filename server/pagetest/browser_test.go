@@ -31,8 +31,8 @@ import (
 // patience is how long a test waits for what has to come, however slow the machine is.
 const patience = 10 * time.Minute
 
-// browser is Chromium, or what is built from it. It runs once for all tests: each of its tabs has cookies and a cache
-// of its own.
+// browser is Chromium, or what is built from it. It runs once for all tests.
+// Each of its tabs has cookies and a cache for itself.
 type browser struct {
 	programs []string // the first that is there is used
 	once     sync.Once

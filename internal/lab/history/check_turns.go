@@ -92,8 +92,14 @@ func (j *judge) turns() {
 		return
 	}
 	givers, claims := j.placeGivers(), j.turnClaims()
+	paced := make(map[string]bool)
+	for c := range j.turnJobs {
+		if _, known := paced[c.queue]; !known {
+			paced[c.queue] = j.groupsPaced(c.queue)
+		}
+	}
 	for c, jobs := range j.turnJobs {
-		if j.groupsPaced(c.queue) {
+		if paced[c.queue] {
 			continue
 		}
 		for _, t := range jobs {

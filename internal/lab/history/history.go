@@ -152,8 +152,8 @@ type Evidence struct {
 	Slack time.Duration
 	// OrderSlack is how long claims may pass over a job that could be claimed.
 	OrderSlack time.Duration
-	// ClaimsAtOnce is true for a database in which claims do not see each other's changes before the commit. A group
-	// that gets places meanwhile may then have a job in each of them before that of another group.
+	// ClaimsAtOnce is true for a database in which claims do not see each other's changes before the commit.
+	// Before a new group's job, a group that gets places meanwhile may then start a job in each of them.
 	ClaimsAtOnce bool
 	// LeaseSlack is how much longer than reported leases may last, and how much shorter than
 	// an extension asked for, if the database rounds their times.

@@ -8,7 +8,6 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
-	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
 	"github.com/spf13/cobra"
 )
 
@@ -40,7 +39,7 @@ with "jobs", as 'dibs ls' writes them, and, if there are more, "next" for --afte
 				if _, err := db.Get(cmd.Context(), id); err != nil {
 					return err
 				}
-				return a.before(cmd.Context(), db, id, after, limit, all)
+				return a.listBefore(cmd.Context(), db, id, after, limit, all)
 			})
 		},
 	}
@@ -51,8 +50,8 @@ with "jobs", as 'dibs ls' writes them, and, if there are more, "next" for --afte
 	return cmd
 }
 
-// before writes the jobs that a job comes after, as list does others.
-func (a *app) before(ctx context.Context, db dibs.BeforeStore, id, after int64, limit int, all bool) error {
+// listBefore writes the jobs that a job comes after, in pages like those of list.
+func (a *app) listBefore(ctx context.Context, db dibs.BeforeStore, id, after int64, limit int, all bool) error {
 	for first := true; ; first = false {
 		jobs, next, err := db.Before(ctx, id, after, limit)
 		if err != nil {
@@ -75,7 +74,7 @@ func (a *app) before(ctx context.Context, db dibs.BeforeStore, id, after int64, 
 		}
 		if !all {
 			if !a.JSON {
-				a.Say("%s", a.Paint(term.Faint, "there are more: --after "+page.Next+", or --all"))
+				a.sayMore(page.Next)
 			}
 			return nil
 		}

@@ -113,13 +113,18 @@ func (a *app) list(ctx context.Context, db cmdline.JobTable, f admin.Filter, all
 		}
 		if !all {
 			if !a.JSON {
-				fmt.Fprintf(a.Stdout, "%s\n", a.Paint(term.Faint, "there are more: --after "+page.Next+", or --all"))
+				a.sayMore(page.Next)
 				a.writeWhy(&w, waiting)
 			}
 			return nil
 		}
 		f.After = page.Next
 	}
+}
+
+// sayMore says how to go on after a page.
+func (a *app) sayMore(next string) {
+	a.Say("%s", a.Paint(term.Faint, "there are more: --after "+next+", or --all"))
 }
 
 // noJobs says that none were found: without a state, none of those that have not ended.

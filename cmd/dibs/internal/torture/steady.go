@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// For seconds after a claim without an answer, the judge must assume that it holds any job
-// of its queue. So two queues are used only by the operator, whom no fault hits.
+// For seconds after a claim without an answer, the judge must assume that it holds any job of its queue.
+// So two queues are used only by the operator, whom no fault hits.
 
 const (
 	steadyBatch = 120              // jobs of one batch, which take about three seconds
@@ -33,17 +33,7 @@ func (r *run) serveSteady(ctx context.Context, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	outcomes := make([]dibs.Outcome, len(jobs))
-	for i, j := range jobs {
-		outcomes[i] = j.Lease().Complete(nil)
-		if rng.IntN(20) == 0 {
-			outcomes[i] = j.Lease().Release()
-		}
-	}
-	if len(jobs) > 0 {
-		err = r.admin.Finish(ctx, outcomes)
-	}
-	if err != nil || len(jobs) == n {
+	if err = r.end(ctx, jobs, func() bool { return rng.IntN(20) == 0 }); err != nil || len(jobs) == n {
 		return err
 	}
 	batch := make([]dibs.NewJob, steadyBatch)
@@ -75,13 +65,6 @@ func (r *run) serveTurns(ctx context.Context, rng *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	outcomes := make([]dibs.Outcome, len(jobs))
-	for i, j := range jobs {
-		outcomes[i] = j.Lease().Complete(nil)
-		if rng.IntN(50) == 0 {
-			outcomes[i] = j.Lease().Release()
-		}
-	}
 	if len(jobs) < n {
 		n = turnBatch
 	}
@@ -92,10 +75,10 @@ func (r *run) serveTurns(ctx context.Context, rng *rand.Rand) error {
 	if rng.IntN(3) == 0 {
 		batch = append(batch, newTurn(rng, fmt.Sprintf("alone-%d", rng.Uint64())))
 	}
-	if _, err = r.admin.Enqueue(ctx, batch); err == nil && len(outcomes) > 0 {
-		err = r.admin.Finish(ctx, outcomes)
+	if _, err = r.admin.Enqueue(ctx, batch); err != nil {
+		return err
 	}
-	return err
+	return r.end(ctx, jobs, func() bool { return rng.IntN(50) == 0 })
 }
 
 func newTurn(rng *rand.Rand, group string) dibs.NewJob {
@@ -110,18 +93,25 @@ func (r *run) completeSteady(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		outcomes := make([]dibs.Outcome, len(jobs))
-		for i, j := range jobs {
-			outcomes[i] = j.Lease().Complete(nil)
-		}
-		if len(jobs) == 0 {
-			continue
-		}
-		if err := r.admin.Finish(ctx, outcomes); err != nil {
+		if err := r.end(ctx, jobs, func() bool { return false }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// end releases some of the operator's jobs, and completes the others.
+func (r *run) end(ctx context.Context, jobs []*dibs.RawJob, released func() bool) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	outcomes := make([]dibs.Outcome, len(jobs))
+	for i, j := range jobs {
+		if outcomes[i] = j.Lease().Complete(nil); released() {
+			outcomes[i] = j.Lease().Release()
+		}
+	}
+	return r.admin.Finish(ctx, outcomes)
 }
 
 // claimTwice claims from the limited queue several times in one transaction, and rolls it
