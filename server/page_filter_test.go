@@ -177,7 +177,11 @@ func TestPagesOfLargeJobsAreShort(t *testing.T) {
 	}
 	crowded := newBrowser(t, url)
 	for _, path := range []string{"/queues/q", "/workers", fmt.Sprintf("/jobs/%d", ids[0])} {
-		if status, page := crowded.open(path); status != http.StatusServiceUnavailable || !strings.Contains(page, "memory") || !strings.Contains(page, "</main>") {
+		status, page := crowded.open(path)
+		for strings.Contains(page, "The database does not answer") { // within ten seconds: the machine is slow
+			status, page = crowded.open(path)
+		}
+		if status != http.StatusServiceUnavailable || !strings.Contains(page, "memory") || !strings.Contains(page, "</main>") {
 			t.Errorf("%s while the answers take all memory: %d %s", path, status, page)
 		}
 	}
