@@ -71,9 +71,10 @@ type Admin interface {
 	// cancelled because of it: up to most of each, but of its flow up to most that have not ended and up to most in
 	// each final state. 0 counts all of them. It reads the jobs that it counts, without their payloads.
 	Flow(ctx context.Context, id int64, most int) (Flow, error)
-	// FlowJobs lists the ids of the jobs with this Flow that have not ended, newest first: up to dibs.MaxBatch of those
-	// below before; 0: from the newest on.
-	FlowJobs(ctx context.Context, flow, before int64) ([]int64, error)
+	// FlowJobs lists the ids of the jobs with this Flow, newest first: up to dibs.MaxBatch of those below before; 0: from the
+	// newest on. Without a state these are the jobs that have not ended, with a final state those that ended so.
+	// It leaves out jobs that FlowRow.Unneeded counts.
+	FlowJobs(ctx context.Context, flow int64, state dibs.State, before int64) ([]int64, error)
 }
 
 // Database is a store with all its calls.

@@ -328,8 +328,10 @@ func (e *explaining) operate() {
 	if !errors.Is(err, dibs.ErrNotFound) {
 		e.must(err)
 	}
-	_, err = s.FlowJobs(ctx, 1, 0)
-	e.must(err)
+	for _, state := range []dibs.State{"", dibs.Cancelled} {
+		_, err = s.FlowJobs(ctx, 1, state, 0)
+		e.must(err)
+	}
 	w.State = dibs.WorkerStopped
 	e.must(s.Register(ctx, w))
 }

@@ -117,6 +117,6 @@ func (s *Store) Flow(ctx context.Context, id int64, most int) (admin.Flow, error
 }
 
 // FlowJobs implements admin.Admin.
-func (s *Store) FlowJobs(ctx context.Context, flow, before int64) ([]int64, error) {
-	return s.reads().FlowJobs(ctx, flow, before)
+func (s *Store) FlowJobs(ctx context.Context, flow int64, state dibs.State, before int64) ([]int64, error) {
+	return s.reads().FlowJobs(ctx, flow, state, before)
 }

@@ -245,7 +245,7 @@ func (s *Store) Flow(ctx context.Context, id int64, most int) (admin.Flow, error
 	return s.reads().Flow(ctx, id, most)
 }
 
-// FlowJobs lists the jobs of a flow that have not ended: see admin.Admin.
-func (s *Store) FlowJobs(ctx context.Context, flow, before int64) ([]int64, error) {
-	return s.reads().FlowJobs(ctx, flow, before)
+// FlowJobs lists the jobs of a flow: see admin.Admin.
+func (s *Store) FlowJobs(ctx context.Context, flow int64, state dibs.State, before int64) ([]int64, error) {
+	return s.reads().FlowJobs(ctx, flow, state, before)
 }

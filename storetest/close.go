@@ -54,7 +54,7 @@ func everyCall(ctx context.Context, db admin.Database, j *dibs.RawJob) map[strin
 		"DueKinds":   func() error { _, err := db.DueKinds(ctx, "q"); return err },
 		"Followers":  func() error { _, err := db.Followers(ctx, "q"); return err },
 		"Flow":       func() error { _, err := db.Flow(ctx, 1, 0); return err },
-		"FlowJobs":   func() error { _, err := db.FlowJobs(ctx, 1, 0); return err },
+		"FlowJobs":   func() error { _, err := db.FlowJobs(ctx, 1, "", 0); return err },
 		"Register":   func() error { return db.Register(ctx, anEntry("w")) },
 		"Schedules":  func() error { _, err := db.Schedules(ctx); return err },
 		"SetSchedule": func() error {

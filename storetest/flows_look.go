@@ -40,10 +40,10 @@ func flowLook(t *test) {
 		After: []admin.FlowRow{{Queue: dibs.DefaultQueue, Kind: "late", First: late, Blocked: 1}},
 	})
 	equal(t, "followers", []int{t.followers(dibs.DefaultQueue), t.followers("other"), t.followers("nosuch")}, []int{3, 1, 0})
-	live, err := t.db.FlowJobs(t.ctx, first, 0)
+	live, err := t.db.FlowJobs(t.ctx, first, "", 0)
 	t.must(err)
 	equal(t, "jobs of the flow", live, []int64{mail, clean, bind, ids[1], first})
-	live, err = t.db.FlowJobs(t.ctx, first, clean)
+	live, err = t.db.FlowJobs(t.ctx, first, "", clean)
 	t.must(err)
 	equal(t, "jobs of the flow below one", live, []int64{bind, ids[1], first})
 
@@ -59,6 +59,14 @@ func flowLook(t *test) {
 		{Queue: "other", Kind: "clean", First: clean, Waiting: 1},
 		{Queue: dibs.DefaultQueue, Kind: "mail", First: mail, Unneeded: 1},
 	})
+	for state, want := range map[dibs.State][]int64{dibs.Completed: {ids[1], first}, dibs.Dead: nil, dibs.Cancelled: nil} { // nobody needs mail
+		got, err := t.db.FlowJobs(t.ctx, first, state, 0)
+		t.must(err)
+		equal(t, "jobs of the flow that are "+string(state), append([]int64{}, got...), append([]int64{}, want...))
+	}
+	if _, err := t.db.FlowJobs(t.ctx, first, dibs.Waiting, 0); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("ended jobs that wait: %v", err)
+	}
 	equal(t, "jobs that come after the first, and those that did not complete", []int{len(f.After), len(f.Lost)}, []int{4, 0})
 	equal(t, "jobs that the late one waits for", t.flow(late).Open, []int64{plain})
 	if _, err := t.db.Flow(t.ctx, 1<<40, 0); !errors.Is(err, dibs.ErrNotFound) {
@@ -103,6 +111,11 @@ func flowUpTo(t *test) {
 		{Queue: dibs.DefaultQueue, Kind: "tell", First: ids[11], Cancelled: 1},
 	})
 	equal(t, "the first that did not complete", f.Lost, []int64{dead, ids[10], ids[11]})
+	for before, want := range map[int64][]int64{0: {ids[11], ids[10]}, ids[11]: {ids[10]}} {
+		got, err := t.db.FlowJobs(t.ctx, ids[0], dibs.Cancelled, before)
+		t.must(err)
+		equal(t, fmt.Sprint("cancelled jobs of the flow below ", before), got, want)
+	}
 	equal(t, "3 of those before, and those that are waited for", []any{f.Before[0].Jobs(), f.Open}, []any{int64(3), []int64{last[8].ID}})
 	equal(t, "2 of the 3 that come after", sumOf(t.flowUpTo(dead, 2).After), int64(2))
 	for most, want := range map[int]int64{0: 2, 1: 1, 2: 2, 9: 2} {

@@ -292,7 +292,7 @@ func listNothing(t *test) {
 	t.must(err)
 	failures, err := t.db.Failures(t.ctx, admin.FailureFilter{Queues: []string{"nosuch"}})
 	t.must(err)
-	live, err := t.db.FlowJobs(t.ctx, 1, 0)
+	live, err := t.db.FlowJobs(t.ctx, 1, "", 0)
 	t.must(err)
 	for name, isNil := range map[string]bool{
 		"Queues": queues == nil, "Stats": stats == nil, "Schedules": schedules == nil, "Groups": groups == nil, "Backlogs": backlogs == nil,

@@ -18,9 +18,9 @@ the direction of text, are written as \u escapes.
               1,000), flow (the least id of its call, if a job of that comes after another), cause
               (the job because of whose end it was cancelled);
               while it runs, perhaps progress: done, total, text, at; fault where SQL by hand has
-              left no JSON, which a string shows in its place. 'show' adds why, and steps (names of
-              those that are done). What a job does not have is left out. The payload has the
-              bytes that were enqueued, without the spaces between its parts, and with \ufffd
+              left no JSON, which a string shows in its place. 'show' adds why, and steps (name and
+              value of those that are done). What a job does not have is left out. The payload has
+              the bytes that were enqueued, without the spaces between its parts, and with \ufffd
               for half of a surrogate pair (\ud800 alone), which jq refuses; 'dibs show ID
               --payload' writes it as it is. With --table, "key" is the id of the row where
               that is no whole number from 1 on: use it, and not the id, which many programs

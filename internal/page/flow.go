@@ -215,7 +215,7 @@ func (p *Page) cancelFlow(r *request) (to, done string, err error) {
 			return "", "", err
 		}
 	}
-	ids, err := p.DB.FlowJobs(r.Context(), flow, next)
+	ids, err := p.DB.FlowJobs(r.Context(), flow, "", next)
 	if err != nil {
 		return "", "", err
 	}

@@ -106,10 +106,17 @@ func lost(all []counted) (ids []int64) {
 	return ids[:min(len(ids), admin.MaxOpen)]
 }
 
-// FlowJobs lists the jobs of a flow that have not ended, newest first.
-func (c Calls) FlowJobs(ctx context.Context, flow, before int64) ([]int64, error) {
+// FlowJobs lists the jobs of a flow that have not ended, or ended in a state, newest first.
+func (c Calls) FlowJobs(ctx context.Context, flow int64, state dibs.State, before int64) ([]int64, error) {
 	if before == 0 {
 		before = math.MaxInt64
 	}
-	return list(ctx, c, "flow jobs", nil, One[int64], "flow_jobs", flow, before, dibs.MaxBatch)
+	if state == "" {
+		return list(ctx, c, "flow jobs", nil, One[int64], "flow_jobs", flow, before, dibs.MaxBatch)
+	}
+	var invalid error
+	if !state.Final() {
+		invalid = &dibs.InvalidError{Field: "state", Reason: fmt.Sprintf("must be completed, dead or cancelled, or empty for jobs that have not ended, got %q", state)}
+	}
+	return list(ctx, c, "flow jobs", invalid, One[int64], "flow_ended", flow, before, dibs.MaxBatch, string(state))
 }

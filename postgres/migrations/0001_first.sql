@@ -346,7 +346,7 @@ $$;
 create index finished_by_time on dibs.finished (queue, state, finished_at, id);
 create index finished_cause on dibs.finished (cause) where cause is not null;
 -- With the state, a look at a large flow finds the few jobs that have died among those that are completed.
-create index finished_flow on dibs.finished (flow, state) where flow is not null;
+create index finished_flow on dibs.finished (flow, state, id) where flow is not null;
 
 -- A job comes after another, whose end it needs. An edge is open until settle_close.sql has judged that end. It
 -- is kept until the child is deleted.

@@ -143,7 +143,7 @@ func (t shownTable) Flow(context.Context, int64, int) (admin.Flow, error) {
 	return admin.Flow{}, t.cannot("its rows come after no others")
 }
 
-func (t shownTable) FlowJobs(context.Context, int64, int64) ([]int64, error) {
+func (t shownTable) FlowJobs(context.Context, int64, dibs.State, int64) ([]int64, error) {
 	return nil, t.cannot("its rows come after no others")
 }
 

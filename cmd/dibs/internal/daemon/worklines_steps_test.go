@@ -110,6 +110,6 @@ func TestWorkLinesKeepsSteps(t *testing.T) {
 			c.Has(line, object{"id": 1, "step": step})
 			c.HasNot(line, "error")
 		}
-		c.Has(job, object{"steps": []any{"charge", "mail"}})
+		c.Has(job, object{"steps": []any{object{"name": "charge", "value": object{"a": 2}}, object{"name": "mail", "value": nil}}})
 	})
 }

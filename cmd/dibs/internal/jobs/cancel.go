@@ -18,14 +18,13 @@ func newCancelCmd(a *app) *cobra.Command {
 asked to stop when they next extend their leases. Jobs that come after a cancelled one, and need
 it completed, are cancelled too; --flow cancels all jobs of a flow that have not ended, those
 that come after others first, so none of them starts meanwhile. 'dibs help flow' says what a flow
-is. Jobs that --flow has cancelled come back only by their ids, which --json writes:
-'dibs requeue -' reads them.
+is. 'dibs requeue --flow' puts them back.
 
 Jobs that have ended already, and unknown ids, are reported with exit code 5.
 The id '-' reads ids from stdin, 10,000 at a time.`,
 		Example: `  dibs cancel 17 18
   dibs cancel --queue emails --kind newsletter
-  dibs cancel --flow 17 --json | jq .id > cancelled.txt
+  dibs cancel --flow 17
   dibs ls --group customer-7 --all --json | jq '.jobs[].id' | dibs cancel -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dibs.State(s.state).Final() {
@@ -55,9 +54,6 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 		},
 	}
 	s.addFlags(cmd, "waiting, blocked or running; default: all of these")
-	cmd.Flags().Int64Var(&s.flow, "flow", 0, "all jobs of the flow of the job with this `id`")
-	for _, other := range []string{"queue", "kind", "group", "state", "worker", "error", "all"} {
-		cmd.MarkFlagsMutuallyExclusive("flow", other)
-	}
+	s.addFlow(cmd, "all jobs")
 	return cmd
 }

@@ -87,7 +87,7 @@ func waitForFlow(ctx context.Context, db admin.Database, f *admin.Flow, timeout 
 	for err == nil {
 		live := []int64{f.ID}
 		if f.Flow != 0 {
-			live, err = db.FlowJobs(limited, f.Flow, 0)
+			live, err = db.FlowJobs(limited, f.Flow, "", 0)
 		} else if f.State.Final() {
 			break
 		}

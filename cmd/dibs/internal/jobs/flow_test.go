@@ -157,10 +157,17 @@ func TestAFlowIsShownAwaitedAndCancelled(t *testing.T) {
 			c.T.Errorf("dibs cancel --flow writes %q", got)
 		}
 		c.HasInOrder(c.OK("flow", "8"), "flow 6: 4 of 5 jobs ended (80 %)")
+		if got := c.OK("requeue", "--flow", "8", "--dry-run"); got != "would requeue 4 jobs\n" {
+			c.T.Errorf("dibs requeue --flow --dry-run writes %q", got)
+		}
+		c.HasInOrder(c.OK("requeue", "--flow", "8"), "requeued 4 jobs\n", "job 8 is blocked")
+		c.HasInOrder(c.OK("flow", "8"), "flow 6: 0 of 5 jobs ended (0 %)")
+		c.OK("cancel", "--flow", "8")
 
 		c.OK("enqueue", "single")
 		c.HasInOrder(c.OK("flow", "11"), "job 11  waiting", "it comes after no other job, and none comes after it")
 		c.Fails(cmdline.ExitNotFound, "", []string{"cancel", "--flow", "11"}, "job 11 has no flow", "'dibs cancel 11'")
+		c.Fails(cmdline.ExitNotFound, "", []string{"requeue", "--flow", "11"}, "job 11 has no flow", "'dibs requeue 11'")
 		c.Fails(cmdline.ExitNotFound, "", []string{"flow", "99"}, "job 99")
 		c.Fails(cmdline.ExitUsage, "", []string{"cancel", "--flow", "1", "2"}, "either ids or flags")
 		c.Fails(cmdline.ExitUsage, "", []string{"cancel", "--flow", "1", "--queue", "book"}, "flow")

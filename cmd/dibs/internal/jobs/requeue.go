@@ -11,7 +11,7 @@ import (
 )
 
 func newRequeueCmd(a *app) *cobra.Command {
-	var s selection
+	s := selection{failed: true}
 	cmd := &cobra.Command{
 		Use:   "requeue ID... | requeue --state dead [flags]",
 		Short: "Have finished jobs run again",
@@ -21,7 +21,8 @@ holds by now comes back without its key.
 
 The jobs that were cancelled because of a job come back with it. A job that comes after others
 waits for those that have not ended, and is cancelled again if one has ended otherwise than it
-needs: requeue that one. Of up to 10 jobs, dibs says so.
+needs: requeue that one. Of up to 10 jobs, dibs says so. --flow puts back all jobs of a flow that
+are dead, or were cancelled though they were needed: so it undoes 'dibs cancel --flow'.
 
 Jobs that have not ended, and unknown ids, are reported with exit code 5.
 The id '-' reads ids from stdin, 10,000 at a time.
@@ -29,12 +30,13 @@ The id '-' reads ids from stdin, 10,000 at a time.
 With --table, rows are requeued that are dead by the side table alone (--state dead).`,
 		Example: `  dibs requeue 17
   dibs requeue --state dead --queue emails --dry-run
-  dibs requeue --state dead --all`,
+  dibs requeue --state dead --all
+  dibs requeue --flow 17`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := s.check(a, cmd, args); err != nil {
 				return err
 			}
-			if len(args) == 0 && !dibs.State(s.state).Final() {
+			if len(args) == 0 && s.flow == 0 && !dibs.State(s.state).Final() {
 				return cmdline.Usagef(cmd, "give --state completed, dead or cancelled: only such jobs can be requeued")
 			}
 			return a.WithTable(cmd.Context(), func(db cmdline.JobTable) error {
@@ -72,5 +74,6 @@ With --table, rows are requeued that are dead by the side table alone (--state d
 		},
 	}
 	s.addFlags(cmd, "completed, dead or cancelled")
+	s.addFlow(cmd, "all dead and cancelled jobs")
 	return cmd
 }

@@ -2,10 +2,12 @@ package jobs
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -21,6 +23,7 @@ type selection struct {
 	ended  bool      // without a state, select jobs in all final states
 	before time.Time // if not zero, only jobs that ended before
 	flow   int64     // if not zero, all jobs of the flow of this one that have not ended
+	failed bool      // of the flow, select instead those that are dead, or were cancelled though they were needed
 
 	all    bool     // --all: confirms a change in all queues
 	dryRun bool     // --dry-run: change nothing
@@ -37,6 +40,14 @@ func (s *selection) addFlags(cmd *cobra.Command, states string) {
 	f.StringVar(&s.error, "error", "", "all jobs with this `text` in their last error")
 	f.BoolVar(&s.all, "all", false, "confirm a change in all queues; needed with --state alone")
 	f.BoolVar(&s.dryRun, "dry-run", false, "change nothing; print how many jobs would, with --json which ones")
+}
+
+// addFlow adds the flag --flow, which no other goes with.
+func (s *selection) addFlow(cmd *cobra.Command, which string) {
+	cmd.Flags().Int64Var(&s.flow, "flow", 0, which+" of the flow of the job with this `id`")
+	for _, other := range []string{"queue", "kind", "group", "state", "worker", "error", "all"} {
+		cmd.MarkFlagsMutuallyExclusive("flow", other)
+	}
 }
 
 // check refuses ids together with flags, neither of them, and all jobs of all queues if
@@ -92,7 +103,7 @@ func (s *selection) each(ctx context.Context, db cmdline.JobTable, stdin io.Read
 	}
 	add := func(j chosen) error {
 		// A change passes over what has ended since the last of its batch did. Ends of another state were listed later.
-		if len(list) > 0 && j.state.Final() && j.state != list[0].state {
+		if len(list) > 0 && !j.finishedAt.IsZero() && j.state != list[0].state {
 			if err := flush(); err != nil {
 				return err
 			}
@@ -160,12 +171,12 @@ func (s *selection) eachListed(ctx context.Context, db cmdline.JobTable, add fun
 	return nil
 }
 
-// eachOfFlow calls f with the jobs of a flow that have not ended. Those that come after others come first: else the end of
-// a job would have others start.
+// eachOfFlow calls add with jobs of a flow. Of those that have not ended, those that come after others come first: else the
+// end of a job would have others start. Failed ones come after those that they come after: else they would be cancelled again.
 func (s *selection) eachOfFlow(ctx context.Context, db cmdline.JobTable, add func(chosen) error) error {
 	flows, has := db.(interface {
 		flowReader
-		FlowJobs(ctx context.Context, flow, before int64) ([]int64, error)
+		FlowJobs(ctx context.Context, flow int64, state dibs.State, before int64) ([]int64, error)
 	})
 	if !has {
 		return fmt.Errorf("flow %d: %w", s.flow, dibs.ErrNotFound)
@@ -177,24 +188,44 @@ func (s *selection) eachOfFlow(ctx context.Context, db cmdline.JobTable, add fun
 	if f.Flow == 0 {
 		return &cmdline.HintError{
 			Err:  &cmdline.CodeError{Code: cmdline.ExitNotFound, Err: fmt.Errorf("job %d has no flow: no job of its call comes after another", s.flow)},
-			Next: fmt.Sprintf("'dibs cancel %d' cancels it, and the jobs that need it completed", s.flow),
+			Next: s.withoutFlow(),
 		}
 	}
-	for before := int64(0); ; {
-		ids, err := flows.FlowJobs(ctx, f.Flow, before)
-		if err != nil {
-			return err
-		}
-		for _, id := range ids {
-			if err := add(chosen{id: id}); err != nil {
+	states := []dibs.State{""}
+	if s.failed {
+		states = []dibs.State{dibs.Dead, dibs.Cancelled}
+	}
+	var all []chosen
+	for _, state := range states {
+		for before, more := int64(0), true; more; {
+			ids, err := flows.FlowJobs(ctx, f.Flow, state, before)
+			if err != nil {
 				return err
 			}
-			before = id
-		}
-		if len(ids) < dibs.MaxBatch {
-			return nil
+			for _, id := range ids {
+				all = append(all, chosen{id: id, state: state})
+				before = id
+			}
+			more = len(ids) == dibs.MaxBatch
 		}
 	}
+	if s.failed {
+		slices.SortFunc(all, func(a, b chosen) int { return cmp.Compare(a.id, b.id) })
+	}
+	for _, j := range all {
+		if err := add(j); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withoutFlow says what to do with a job that has no flow.
+func (s *selection) withoutFlow() string {
+	if s.failed {
+		return fmt.Sprintf("'dibs requeue %d' puts it back", s.flow)
+	}
+	return fmt.Sprintf("'dibs cancel %d' cancels it, and the jobs that need it completed", s.flow)
 }
 
 // eachNamed reads ids from the arguments, and from stdin at the argument "-". It finds a

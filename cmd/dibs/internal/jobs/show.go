@@ -45,24 +45,19 @@ func newShowCmd(a *app) *cobra.Command {
 					if len(j.Result) > 0 {
 						err = a.WriteRaw(append(j.Result, '\n'))
 					}
-				case a.JSON:
-					var w holdups.Look
-					var steps []string
-					if w, _, err = whyOf(cmd.Context(), db, j); err == nil {
-						steps, err = stepsOf(cmd.Context(), db, j)
-					}
-					if err == nil {
-						err = a.WriteJSON(HeldJobJSON{j, a.holdsOf(&w, j), steps})
-					}
 				default:
-					var w holdups.Look
-					var steps []string
-					if w, _, err = whyOf(cmd.Context(), db, j); err == nil {
-						steps, err = stepsOf(cmd.Context(), db, j)
+					w, _, err := whyOf(cmd.Context(), db, j)
+					if err != nil {
+						return err
 					}
-					if err == nil {
-						a.writeJob(j, a.holdsOf(&w, j), causeOf(cmd.Context(), db, j), steps)
+					steps, err := stepsOf(cmd.Context(), db, j)
+					switch {
+					case err != nil:
+						return err
+					case a.JSON:
+						return a.WriteJSON(HeldJobJSON{j, a.holdsOf(&w, j), steps})
 					}
+					a.writeJob(j, a.holdsOf(&w, j), causeOf(cmd.Context(), db, j), steps)
 				}
 				return err
 			})
@@ -77,25 +72,30 @@ func newShowCmd(a *app) *cobra.Command {
 // HeldJobJSON is a job with the reasons why it does not start.
 type HeldJobJSON struct {
 	*dibs.RawJob
-	Why   []holdups.Hold `json:"why,omitempty"`
-	Steps []string       `json:"steps,omitempty"` // names of the steps that are done
+	Why   []holdups.Hold  `json:"why,omitempty"`
+	Steps []dibs.StepDone `json:"steps,omitempty"` // those that are done, the first first
 }
 
-// stepsOf lists the names of the steps of a job that are done, the first first.
-func stepsOf(ctx context.Context, db cmdline.JobTable, j *dibs.RawJob) (names []string, err error) {
+// stepsOf lists the steps of a job that are done, the first first.
+func stepsOf(ctx context.Context, db cmdline.JobTable, j *dibs.RawJob) ([]dibs.StepDone, error) {
 	store, ok := db.(dibs.StepStore)
 	if !ok {
 		return nil, nil
 	}
-	all, err := store.Steps(ctx, dibs.Lease{ID: j.ID})
-	for _, s := range all {
-		names = append(names, s.Name)
+	return store.Steps(ctx, dibs.Lease{ID: j.ID})
+}
+
+// stepLines has a line for each step, with the beginning of its value.
+func (a *app) stepLines(steps []dibs.StepDone) string {
+	lines := make([]string, len(steps))
+	for i, s := range steps {
+		lines[i] = words.Printable(s.Name) + "  " + a.Paint(term.Faint, words.Printable(words.Clip(string(s.Value[:min(len(s.Value), 400)]), 80)))
 	}
-	return names, err
+	return strings.Join(lines, "\n")
 }
 
 // writeJob writes a job as text, with the reasons why it does not start, and because of what it was cancelled.
-func (a *app) writeJob(j *dibs.RawJob, why []holdups.Hold, cause string, steps []string) {
+func (a *app) writeJob(j *dibs.RawJob, why []holdups.Hold, cause string, steps []dibs.StepDone) {
 	now := time.Now()
 	at := func(t time.Time) string {
 		if t.IsZero() {
@@ -138,7 +138,7 @@ func (a *app) writeJob(j *dibs.RawJob, why []holdups.Hold, cause string, steps [
 	if p := j.Progress; p != nil {
 		add(true, "progress", ProgressText(p)+a.Paint(term.Faint, " ("+words.Since(now, p.At)+")"))
 	}
-	add(true, "steps", words.Printable(strings.Join(steps, ", ")))
+	add(true, "steps", a.stepLines(steps))
 	add(j.CancelRequested && !j.State.Final(), "cancel", a.Paint(term.Yellow, "requested"))
 	add(j.Fault != "", "fault", a.Paint(term.Red, words.Printable(j.Fault)))
 	add(true, "metadata", term.IndentJSON(j.Metadata))
