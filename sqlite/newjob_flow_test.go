@@ -67,3 +67,36 @@ func TestNewJobComesAfterJobsThatHaveEnded(t *testing.T) {
 		t.Errorf("the check found %q, %v", found, err)
 	}
 }
+
+// A job that is left out, as an ended job holds its key, does not have the jobs before that one kept.
+func TestNewJobThatIsLeftOutKeepsNoEndedJob(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	claimed := func() dibs.Lease {
+		t.Helper()
+		jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1, Lease: time.Hour})
+		if err != nil || len(jobs) != 1 {
+			t.Fatal(jobs, err)
+		}
+		return jobs[0].Lease()
+	}
+	first, err := s.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyed := dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: "u", UniqueFor: time.Hour, After: []dibs.Dep{{ID: first[0].ID}}}
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{keyed}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Finish(t.Context(), []dibs.Outcome{claimed().Complete(nil)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.DB().ExecContext(t.Context(), `insert into dibs_new_job (queue, unique_key, unique_for, after) values ('q', 'u', 3600, '[1]')`); err != nil {
+		t.Fatal(err)
+	}
+	if gone, err := s.DeleteEnded(t.Context(), []int64{first[0].ID}, time.Time{}); err != nil || len(gone) != 1 {
+		t.Errorf("deleted are %v, %v: want the job that nothing comes after any more", gone, err)
+	}
+}

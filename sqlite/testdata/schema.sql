@@ -350,11 +350,11 @@ begin
 
   update dibs_job
   set followed = 1
-  where new.after is not null and id in (select g.parent from dibs_enqueued e join dibs_edge g on g.child = e.id);
+  where new.after is not null and id in (select g.parent from dibs_enqueued e join dibs_edge g on g.child = e.id where not e.existing);
 
   update dibs_finished
   set followed = 1
-  where new.after is not null and id in (select g.parent from dibs_enqueued e join dibs_edge g on g.child = e.id);
+  where new.after is not null and id in (select g.parent from dibs_enqueued e join dibs_edge g on g.child = e.id where not e.existing);
 
   insert into dibs_ended_list (ids)
   select json_group_array(g.parent)
