@@ -23,8 +23,9 @@ const (
 type flowView struct {
 	Flow   int64
 	Parts  []flowPart
-	Partly bool // not all jobs were counted
-	Cancel bool // the viewer may cancel what has not ended of the flow
+	Partly bool    // not all jobs were counted
+	Cancel bool    // the viewer may cancel what has not ended of the flow
+	Lost   []int64 // some jobs of the flow that are dead or were cancelled, if the viewer may look at all of it
 }
 
 // flowPart counts some jobs by queue and kind.
@@ -75,6 +76,9 @@ func (p *Page) around(r *request, v *jobView) error {
 	v.Flow.add(r, "It comes after", f.Before, true)
 	v.Flow.add(r, "After it come", f.After, true)
 	v.Flow.Cancel = all.Jobs() > all.Ended() && r.who.Changes("")
+	if parts := v.Flow.Parts; len(parts) > 0 && parts[0].Hidden == 0 {
+		v.Flow.Lost = f.Lost
+	}
 	if j.WaitsFor > 0 {
 		v.waits = waitsFor(j, f.Open, before)
 	}
@@ -167,6 +171,10 @@ func (p *Page) because(r *request, v *jobView) error {
 	case !r.who.Reads(cause.Queue):
 	case cause.State.Final():
 		a.More = " " + endedHow(cause.State)
+		if cause.State != dibs.Completed && v.Job.State.Final() && v.Admin && r.who.Changes(cause.Queue) {
+			v.Brings = true
+			a.Post, a.Button = fmt.Sprintf("jobs/%d/requeue", id), fmt.Sprintf("Requeue job %d: this one comes back with it", id)
+		}
 	default:
 		a.More = " had not ended as it needs, and is " + string(cause.State) + " again"
 	}

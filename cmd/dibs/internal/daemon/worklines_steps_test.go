@@ -36,8 +36,8 @@ func TestWorkLinesAddsJobs(t *testing.T) {
 	})
 }
 
-// A program asks for the jobs that its own comes after, in pages. A question that breaks a rule is answered with an error
-// alone. The worker's calls are measured.
+// A program asks for the jobs that its own comes after, in pages. A question or a step that breaks a rule, or is none, is
+// answered with an error alone. The worker's calls are measured.
 func TestWorkLinesAnswersWhatCameBefore(t *testing.T) {
 	needs.Race(t)
 	onEach(t, func(c *cli) {
@@ -47,19 +47,25 @@ func TestWorkLinesAnswersWhatCameBefore(t *testing.T) {
 		answers := c.Write("answers", "")
 		c.worked(`case $kind in
 			sum)
-				for ask in '{}' '{"limit":1}' '{"after":1}' '{"after":"2","limit":1000}' '{"limit":0}' '{"after":-1}'; do
+				for ask in '{}' '{"limit":1}' '{"after":1}' '{"after":"2","limit":1000}' '{"limit":0}' '{"after":-1}' '{"after":"x"}' '{"limits":1}' '{},"step":"s"'; do
 					echo "{\"id\":$id,\"token\":\"$token\",\"before\":$ask}"; IFS= read -r said; printf '%s,' "$said" >>"`+answers+`"
 				done
+				for step in '7' '""' '"s","valu":1'; do
+					echo "{\"id\":$id,\"token\":\"$token\",\"step\":$step}"; IFS= read -r said; printf '%s,' "$said" >>"`+answers+`"
+				done
+				echo "{\"id\":$id,\"step\":\"s\"}"; IFS= read -r said; printf '%s,' "$said" >>"`+answers+`"
 				echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":[$(cat "`+answers+`")$line]}" ;;
 			*) `+answer+` ;;
 			esac`, "-c", "1", "--listen", "127.0.0.1:0")
 		c.Has(c.Job(3), object{"state": "completed"})
 		said, _ := c.Job(3)["result"].([]any)
-		if len(said) != 7 {
+		if len(said) != 14 {
 			c.T.Fatalf("the program read %v, and failed with %v", said, c.Job(3)["errors"])
 		}
-		c.Has(said[6].(map[string]any), object{"id": 3, "flow": 3})
-		for i, want := range []string{"[1 2] <nil> <nil>", "[1] 1 <nil>", "[2] <nil> <nil>", "[] <nil> <nil>", "[] <nil> before.limit: must be 1 to 1000, got 0", "[] <nil> after: must be the next of an earlier page, or 0, got -1"} {
+		c.Has(said[13].(map[string]any), object{"id": 3, "flow": 3})
+		for i, want := range []string{"[1 2] <nil> <nil>", "[1] 1 <nil>", "[2] <nil> <nil>", "[] <nil> <nil>", "[] <nil> before.limit: must be 1 to 1000, got 0", "[] <nil> after: must be the next of an earlier page, or 0, got -1",
+			`[] <nil> before.after: must be an id as an earlier line gave it, got "x"`, "[] <nil> before.limits: is an unknown field; the object has after, limit", `[] <nil> it has more than one of "ending", "progress", "step" and "before"`,
+			"[] <nil> step: must be a string, and is a number", `[] <nil> it has neither "ending" nor "progress" nor "step" nor "before"`, "[] <nil> valu: is an unknown field; the object has id, token, ending, result, error, delay, add, progress, step, value, before", `[] <nil> "token" is missing: give the one of the job's line`} {
 			line := said[i].(map[string]any)
 			page, answered := line["before"].(map[string]any)
 			if _, failed := line["error"]; failed == answered {

@@ -11,6 +11,7 @@ func TestDoctorFindsWhatFlowsWaitFor(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.OK("enqueue", "pages", "1", "--kind", "render")
 		c.OK("enqueue", "books", "1", "--kind", "bind", "--after", "1")
+		c.finds(severityNote, "no_worker", "dibs work books -- PROGRAM", "queue books: no worker is registered for the queue (no job is due)")
 		c.Register("anna", 1, nil, "books")
 		c.finds(severityNote, "awaited", "dibs work pages -- PROGRAM", "queue pages: job 2 waits for jobs of kind render: no worker is registered for the queue")
 		c.OK("enqueue", "books", "1", "--kind", "bind", "--after", "1")

@@ -161,6 +161,8 @@ func (d *medic) held(q *queueLook, s admin.QueueStats) {
 	switch {
 	case n > 0 && s.ScheduledMore: // how many is not known
 		waits = fmt.Sprintf("some jobs are due, the oldest for %s", words.Roughly(s.OldestAge))
+	case n == 0 && s.Running == 0:
+		waits = "no job is due"
 	case n > 0:
 		waits = fmt.Sprintf("%s due, the oldest for %s", words.Verb(n, "job is", "jobs are"), words.Roughly(s.OldestAge))
 	}
@@ -170,7 +172,7 @@ func (d *medic) held(q *queueLook, s admin.QueueStats) {
 		case h.Reason == "paused" && n > 0:
 			d.note("paused", words.Command("dibs resume", s.Queue), "queue %s is paused (%s)", queue, waits)
 		case s.Paused && s.Running == 0 && (h.Reason == "no_worker" || h.Reason == "stopping"): // nobody is needed
-		case h.Reason == "no_worker" && n > 0 && !long: // workers may just be started anew
+		case h.Reason == "no_worker" && !long && (n > 0 || s.Running == 0): // workers may just be started anew
 			d.note(h.Reason, words.StartWorker(s.Queue), "%s", text)
 		case h.Reason == "no_worker":
 			d.wrong(h.Reason, words.StartWorker(s.Queue), "%s", text)

@@ -41,6 +41,7 @@ func TestJobsOfAFileComeAfterEachOther(t *testing.T) {
 		c.Has(c.Job(3), object{"state": "cancelled", "cause": 2})
 		c.HasInOrder(c.OK("show", "3"), "cancelled  because job 2 died")
 		c.HasInOrder(c.OK("flow", "2"), "job 2  dead", "1 job was cancelled because of it; 'dibs requeue 2' puts it and them back")
+		c.HasInOrder(c.OK("requeue", "2"), "requeued 1 job", "come back, too", "1 job that comes after it could start before, and will not wait again: 'dibs flow 2'")
 	})
 }
 
@@ -162,11 +163,17 @@ func TestAFlowIsShownAwaitedAndCancelled(t *testing.T) {
 		}
 		c.HasInOrder(c.OK("requeue", "--flow", "8"), "requeued 4 jobs\n", "job 8 is blocked")
 		c.HasInOrder(c.OK("flow", "8"), "flow 6: 0 of 5 jobs ended (0 %)")
+		c.HasInOrder(c.OK("ls", "--flow", "8", "-n", "2"), "10  blocked", "9  blocked", "there are more: --after 9")
+		c.HasInOrder(c.OK("ls", "--flow", "8", "--after", "9"), "8  blocked", "7  waiting", "6  running")
 		c.OK("cancel", "--flow", "8")
+		c.HasInOrder(c.OK("ls", "--flow", "8", "--state", "cancelled", "--all", "-n", "3"), "10  cancelled", "7  cancelled")
+		c.Fails(cmdline.ExitUsage, "", []string{"ls", "--flow", "8", "--state", "waiting"}, "state: must be completed, dead or cancelled, or empty")
+		c.Fails(cmdline.ExitUsage, "", []string{"ls", "book", "--flow", "8"}, "flow")
 
 		c.OK("enqueue", "single")
 		c.HasInOrder(c.OK("flow", "11"), "job 11  waiting", "it comes after no other job, and none comes after it")
 		c.Fails(cmdline.ExitNotFound, "", []string{"cancel", "--flow", "11"}, "job 11 has no flow", "'dibs cancel 11'")
+		c.Fails(cmdline.ExitNotFound, "", []string{"ls", "--flow", "11"}, "job 11 has no flow", "'dibs show 11'")
 		c.Fails(cmdline.ExitNotFound, "", []string{"requeue", "--flow", "11"}, "job 11 has no flow", "'dibs requeue 11'")
 		c.Fails(cmdline.ExitNotFound, "", []string{"flow", "99"}, "job 99")
 		c.Fails(cmdline.ExitUsage, "", []string{"cancel", "--flow", "1", "2"}, "either ids or flags")

@@ -9,6 +9,7 @@ import (
 	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/holdups"
+	"github.com/dibs-queue/dibs/internal/words"
 )
 
 const (
@@ -36,6 +37,22 @@ func caused(f *admin.Flow) bool { return f.Caused > 0 }
 func followersLive(f *admin.Flow) bool {
 	after := admin.SumOf(f.After)
 	return after.Jobs() > after.Ended()
+}
+
+// letGo says how many jobs that come after the first few requeued ones do not wait for these again, as their ends have let
+// them start.
+func letGo(ctx context.Context, db cmdline.JobTable, ids []int64) string {
+	var n int64
+	around(ctx, db, ids, admin.FollowersCap, func(f *admin.Flow) bool {
+		after := admin.SumOf(f.After)
+		n += after.Waiting + after.Running + after.Completed + after.Dead
+		return false
+	})
+	if n == 0 {
+		return ""
+	}
+	return words.Verb(n, "job that comes", "jobs that come") + " after " + itOrThem(ids) + " could start before, and will not wait again: " +
+		fmt.Sprintf("'dibs flow %d' counts what comes after", ids[0])
 }
 
 func itOrThem(ids []int64) string {

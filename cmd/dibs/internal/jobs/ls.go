@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -18,6 +19,7 @@ import (
 func newLsCmd(a *app) *cobra.Command {
 	var f admin.Filter
 	var all bool
+	var flow int64
 	var since, before cmdline.TimeFlag
 	cmd := &cobra.Command{
 		Use:   "ls [QUEUE]",
@@ -46,9 +48,25 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 			if cmd.Flags().Changed("limit") && f.Limit < 1 {
 				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to 1000, got %d", f.Limit)}
 			}
+			if cmd.Flags().Changed("flow") {
+				switch {
+				case flow < 1:
+					return noFlowNumber(flow)
+				case f.Queue != "":
+					return cmdline.Usagef(cmd, "a flow may have jobs of any queue: give --flow without a queue")
+				}
+			}
 			f.FinishedSince, f.FinishedBefore = time.Time(since), time.Time(before)
 			return a.WithTable(cmd.Context(), func(db cmdline.JobTable) error {
-				err := a.list(cmd.Context(), db, f, all)
+				read := db.List
+				if flow != 0 {
+					number, flows, err := flowOf(cmd.Context(), db, flow, fmt.Sprintf("'dibs show %d' shows it", flow))
+					if err != nil {
+						return err
+					}
+					read = func(ctx context.Context, f admin.Filter) (admin.Page, error) { return pageOfFlow(ctx, db, flows, number, f) }
+				}
+				err := a.list(cmd.Context(), db, read, f, all)
 				if err == nil {
 					a.TellStuck(cmd.Context())
 				}
@@ -66,16 +84,48 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 	fs.StringVar(&f.Error, "error", "", "only jobs with this `text` in their last error")
 	fs.StringVar(&f.Payload, "payload", "", "only jobs with this `text` in their payload")
 	fs.StringVar(&f.UniqueKey, "unique", "", "only the job that holds this unique `key` now; with a QUEUE alone")
+	fs.Int64Var(&flow, "flow", 0, "only jobs of the flow of the job with this `id`; with a final\n--state those that ended so and were needed")
 	fs.BoolVar(&f.Scheduled, "scheduled", false, "only jobs whose time has not come; with --state waiting")
 	fs.Var(&since, "finished-since", "only jobs that ended at this `time` or later; with a final --state")
 	fs.Var(&before, "finished-before", "only jobs that ended before this `time`; with a final --state")
 	fs.IntVarP(&f.Limit, "limit", "n", 100, "how many at most, `1-1000`")
 	fs.StringVar(&f.After, "after", "", "go on after `PLACE`, where the list before ended")
 	fs.BoolVar(&all, "all", false, "go on to the end")
+	for _, other := range []string{"queue", "kind", "group", "worker", "error", "payload", "unique", "scheduled", "finished-since", "finished-before"} {
+		cmd.MarkFlagsMutuallyExclusive("flow", other)
+	}
 	return cmd
 }
 
-func (a *app) list(ctx context.Context, db cmdline.JobTable, f admin.Filter, all bool) error {
+// pageOfFlow reads a page of the jobs of a flow, newest first.
+func pageOfFlow(ctx context.Context, db cmdline.JobTable, flows flowLister, flow int64, f admin.Filter) (page admin.Page, err error) {
+	var before int64
+	if f.After != "" {
+		if before, err = cmdline.ParseID(f.After); err != nil {
+			return page, &dibs.InvalidError{Field: "after", Reason: fmt.Sprintf("must be what the list before ended with, got %q", f.After)}
+		}
+	}
+	ids, err := flows.FlowJobs(ctx, flow, f.State, before)
+	if err != nil {
+		return page, err
+	}
+	if len(ids) > f.Limit {
+		ids = ids[:f.Limit]
+		page.Next = strconv.FormatInt(ids[f.Limit-1], 10)
+	}
+	for _, id := range ids {
+		j, err := db.Get(ctx, id)
+		if errors.Is(err, dibs.ErrNotFound) { // it was deleted just now
+			continue
+		} else if err != nil {
+			return page, err
+		}
+		page.Jobs = append(page.Jobs, j)
+	}
+	return page, nil
+}
+
+func (a *app) list(ctx context.Context, db cmdline.JobTable, read func(context.Context, admin.Filter) (admin.Page, error), f admin.Filter, all bool) error {
 	if err := cmdline.CheckQueue(ctx, db, f.Queue); err != nil {
 		return err
 	}
@@ -83,7 +133,7 @@ func (a *app) list(ctx context.Context, db cmdline.JobTable, f admin.Filter, all
 	var w holdups.Look
 	var waiting []admin.QueueStats // queues of the first page's jobs that wait
 	for pages := 0; ; pages++ {
-		page, err := db.List(ctx, f)
+		page, err := read(ctx, f)
 		if err != nil {
 			return err
 		}

@@ -63,6 +63,9 @@ With --table, rows are requeued that are dead by the side table alone (--state d
 						if others {
 							lines = append(lines, "the jobs that were cancelled because of "+itOrThem(ids)+" come back, too")
 						}
+						if line := letGo(cmd.Context(), db, ids); line != "" {
+							lines = append(lines, line)
+						}
 						if db, own := db.(admin.Database); own {
 							lines = append(lines, waitingAgain(cmd.Context(), db, ids)...)
 						}

@@ -55,7 +55,7 @@ func (s *selection) addFlow(cmd *cobra.Command, which string) {
 func (s *selection) check(a *app, cmd *cobra.Command, args []string) error {
 	s.args = args
 	if flag := cmd.Flags().Lookup("flow"); flag != nil && flag.Changed && s.flow < 1 {
-		return &dibs.InvalidError{Field: "flow", Reason: fmt.Sprintf("must be a job's number, got %d", s.flow)}
+		return noFlowNumber(s.flow)
 	}
 	byFlags := s.all || s.flow != 0
 	for _, name := range []string{"queue", "kind", "group", "state", "worker", "error"} {
@@ -70,6 +70,10 @@ func (s *selection) check(a *app, cmd *cobra.Command, args []string) error {
 		return cmdline.Usagef(cmd, "that would be jobs of all queues: narrow it with --queue, --kind, --group, --worker or --error, or add --all")
 	}
 	return nil
+}
+
+func noFlowNumber(n int64) error {
+	return &dibs.InvalidError{Field: "flow", Reason: fmt.Sprintf("must be a job's number, got %d", n)}
 }
 
 // orFlow names the flag --flow where a verb has it.
@@ -174,22 +178,9 @@ func (s *selection) eachListed(ctx context.Context, db cmdline.JobTable, add fun
 // eachOfFlow calls add with jobs of a flow. Of those that have not ended, those that come after others come first: else the
 // end of a job would have others start. Failed ones come after those that they come after: else they would be cancelled again.
 func (s *selection) eachOfFlow(ctx context.Context, db cmdline.JobTable, add func(chosen) error) error {
-	flows, has := db.(interface {
-		flowReader
-		FlowJobs(ctx context.Context, flow int64, state dibs.State, before int64) ([]int64, error)
-	})
-	if !has {
-		return fmt.Errorf("flow %d: %w", s.flow, dibs.ErrNotFound)
-	}
-	f, err := flows.Flow(ctx, s.flow, 1)
+	flow, flows, err := flowOf(ctx, db, s.flow, s.withoutFlow())
 	if err != nil {
 		return err
-	}
-	if f.Flow == 0 {
-		return &cmdline.HintError{
-			Err:  &cmdline.CodeError{Code: cmdline.ExitNotFound, Err: fmt.Errorf("job %d has no flow: no job of its call comes after another", s.flow)},
-			Next: s.withoutFlow(),
-		}
 	}
 	states := []dibs.State{""}
 	if s.failed {
@@ -198,7 +189,7 @@ func (s *selection) eachOfFlow(ctx context.Context, db cmdline.JobTable, add fun
 	var all []chosen
 	for _, state := range states {
 		for before, more := int64(0), true; more; {
-			ids, err := flows.FlowJobs(ctx, f.Flow, state, before)
+			ids, err := flows.FlowJobs(ctx, flow, state, before)
 			if err != nil {
 				return err
 			}
@@ -218,6 +209,25 @@ func (s *selection) eachOfFlow(ctx context.Context, db cmdline.JobTable, add fun
 		}
 	}
 	return nil
+}
+
+// flowLister is what a store with flows has.
+type flowLister interface {
+	flowReader
+	FlowJobs(ctx context.Context, flow int64, state dibs.State, before int64) ([]int64, error)
+}
+
+// flowOf finds the flow of a job. If it has none, the error says what to do next.
+func flowOf(ctx context.Context, db cmdline.JobTable, id int64, next string) (int64, flowLister, error) {
+	flows, has := db.(flowLister)
+	if !has {
+		return 0, nil, fmt.Errorf("flow %d: %w", id, dibs.ErrNotFound)
+	}
+	f, err := flows.Flow(ctx, id, 1)
+	if err == nil && f.Flow == 0 {
+		err = &cmdline.HintError{Err: &cmdline.CodeError{Code: cmdline.ExitNotFound, Err: fmt.Errorf("job %d has no flow: no job of its call comes after another", id)}, Next: next}
+	}
+	return f.Flow, flows, err
 }
 
 // withoutFlow says what to do with a job that has no flow.

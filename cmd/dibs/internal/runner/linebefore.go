@@ -33,9 +33,12 @@ func (p *lineProcess) heed(ctx context.Context, j *lineJob, a lineAnswer) {
 		Before *admin.Page `json:"before,omitempty"`
 		Error  string      `json:"error,omitempty"`
 	}{ID: lineID(j.job.ID), Token: j.job.Token}
-	page, err := p.pool.before(ctx, j.job.ID, *a.Before)
-	if answer.Before = &page; err != nil {
-		answer.Before, answer.Error = nil, err.Error()
+	if a.wrong != nil {
+		answer.Error = a.wrong.Error()
+	} else if page, err := p.pool.before(ctx, j.job.ID, *a.Before); err != nil {
+		answer.Error = err.Error()
+	} else {
+		answer.Before = &page
 	}
 	p.reply(answer)
 }

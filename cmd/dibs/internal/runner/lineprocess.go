@@ -211,7 +211,7 @@ func (p *lineProcess) take(a lineAnswer) {
 		if err := j.job.SetProgress(a.Progress.Done, a.Progress.Total, a.Progress.Text); err != nil {
 			p.pool.Log.Warn("a job's progress is ignored", "job", id, "error", err, "pid", p.cmd.Process.Pid)
 		}
-	case (a.Step != "" || a.Before != nil) && a.wrong == nil:
+	case a.asks || a.wrong == nil && (a.Step != "" || a.Before != nil):
 		select {
 		case j.asks <- a:
 		default:

@@ -120,6 +120,7 @@ type lineAnswer struct {
 	Before   *beforeAsk      `json:"before"`
 
 	wrong error // what is wrong with an answer whose job is known
+	asks  bool  // the wrong answer is a step or a question, so the program waits for a line
 }
 
 type lineProgress struct {
@@ -132,7 +133,7 @@ type lineProgress struct {
 var errLogLine = errors.New("a line of the log")
 
 // readAnswer reads a line that begins with {. One that is wrong, though it says which job it is
-// about, fails that job alone. After any other error nobody knows which job was meant.
+// about, fails that job alone, or is a step or a question that is answered with the error. After any other error nobody knows which job was meant.
 func readAnswer(line []byte) (a lineAnswer, err error) {
 	err = errors.New("it is not valid UTF-8")
 	if utf8.Valid(line) {
@@ -181,7 +182,8 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 	if !says && token.IsZero() {
 		return a, wrong // the id may be any number of the program's
 	}
-	return lineAnswer{ID: about.ID, Token: token, wrong: wrong}, nil
+	asks := (about.Step != nil || about.Before != nil) && about.Ending == nil && about.Progress == nil
+	return lineAnswer{ID: about.ID, Token: token, wrong: wrong, asks: asks}, nil
 }
 
 // says counts what an answer says of its job: only one thing is right.
