@@ -16,7 +16,7 @@ const (
 
 // Dep names jobs that a job comes after.
 // It is one, by its ID, or those of the same call that stand earlier in it and have this Ref.
-// If none has the Ref, there is nothing to wait for.
+// If none has the Ref, there is nothing to wait for; a Ref of digits is refused then, as it is meant as an ID.
 type Dep struct {
 	ID  int64
 	Ref string
@@ -29,7 +29,7 @@ func Ref(name string) func(*NewJob) { return func(j *NewJob) { j.Ref = name } }
 // After has the job start once all these jobs are completed.
 // A Ref names those that stand earlier in the same call; an id, which is an int64, names one that exists:
 // dibs.After("page"), dibs.After(enqueued.ID), dibs.After(int64(17)).
-// A Ref that no earlier job has is no error: there is nothing to wait for.
+// A Ref that no earlier job has is no error, unless it is a number: there is nothing to wait for.
 func After[T string | int64](jobs ...T) func(*NewJob) { return after(NeedCompleted, jobs) }
 
 // AfterEnd has the job start once all these jobs have ended, in whatever way.

@@ -249,8 +249,11 @@ func (r *run) onPause(job *RawJob, err error, wait time.Duration) {
 
 func (r *run) onError(call string, err error) {
 	text := "database call failed; repeating it"
-	if errors.Is(r.shutdown.fatal, err) {
+	switch {
+	case errors.Is(r.shutdown.fatal, err):
 		text = "database call failed; the worker ends"
+	case errors.Is(err, ErrInvalid):
+		text = "a database call is refused: a field is wrong"
 	}
 	r.log(slog.LevelWarn, text, slog.String("call", call), slog.String("error", err.Error()))
 	r.tellError(call, err)

@@ -330,6 +330,8 @@ func (h *harness) PutStep(context.Context, dibs.Lease, string, json.RawMessage) 
 	return errHarness
 }
 
-func (h *harness) FlowJobs(context.Context, int64, dibs.State, int64) ([]int64, error) { return nil, errHarness }
+func (h *harness) FlowJobs(context.Context, int64, dibs.State, int64) ([]int64, error) {
+	return nil, errHarness
+}
 
 func (h *harness) InTx(context.Context, func(dibs.Tx) error) error { return errHarness }

@@ -269,6 +269,7 @@ func flowRefs(t *test) {
 		{"jobs[0].after[0]", []dibs.NewJob{{Kind: "k", After: []dibs.Dep{{}}}}},
 		{"jobs[0].after[0]", []dibs.NewJob{{Kind: "k", After: []dibs.Dep{{ID: 1, Ref: "a"}}}}},
 		{"jobs[0].after[0]", []dibs.NewJob{{Kind: "k", After: []dibs.Dep{{Ref: "a", On: "done"}}}}},
+		{"jobs[1].after[0]", []dibs.NewJob{{Kind: "k", Ref: "1"}, {Kind: "k", After: []dibs.Dep{{Ref: "17"}}}}},
 		{"jobs[0].after[0].ref", []dibs.NewJob{{Kind: "k", After: []dibs.Dep{{Ref: "a\x00"}}}}},
 		{"jobs[0].ref", []dibs.NewJob{{Kind: "k", Ref: "a\x00"}}},
 	} {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -153,6 +154,9 @@ func edgesOf(j *dibs.NewJob, i int, places map[string][]int, last map[string]int
 			if at, ok := last[d.Ref]; ok && at >= i {
 				return nil, invalid(field, "the jobs with ref %q must stand earlier in the call; one stands at jobs[%d]", clip(d.Ref), at)
 			}
+			if err := noNumber(field, d.Ref); err != nil {
+				return nil, err
+			}
 		}
 		for _, p := range places[d.Ref] {
 			if err := add(field, Edge{Place: p}, n, need); err != nil {
@@ -184,6 +188,14 @@ func dep(field string, d dibs.Dep, need dibs.Need) error {
 		return Name(field+".ref", d.Ref)
 	}
 	return nil
+}
+
+// noNumber refuses a ref that no earlier job of a call has, if it is a number: it is meant as an id.
+func noNumber(field, ref string) error {
+	if strings.Trim(ref, "0123456789") != "" {
+		return nil
+	}
+	return invalid(field, "no earlier job of the call has the ref %q; an id is written without quotes", clip(ref))
 }
 
 // bothNeeds is what meets two needs of one job.

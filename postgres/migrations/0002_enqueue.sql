@@ -893,6 +893,8 @@ begin
         end if;
         if d.earlier = 0 and d.latest >= d.ord then
             perform dibs.refuse(job || d.field, 'the jobs with ref ' || dibs.quoted(d.ref) || ' must stand earlier in the call; one stands at jobs[' || d.latest - 1 || ']');
+        elsif d.earlier = 0 and d.ref collate "C" ~ '^[0-9]+$' then
+            perform dibs.refuse(job || d.field, 'no earlier job of the call has the ref ' || dibs.quoted(d.ref) || '; an id is written without quotes');
         elsif d.conflict and (d.id is not null or d.earlier > 0) then
             perform dibs.refuse(job || d.field, 'a job cannot come after one other that is both completed and failed');
         elsif d.total > 100000 then

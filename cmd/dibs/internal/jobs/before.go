@@ -66,6 +66,8 @@ func (a *app) listBefore(ctx context.Context, db dibs.BeforeStore, id, after int
 			err = a.WriteJSON(page)
 		case len(jobs) > 0:
 			a.writeJobs(jobs)
+		case first && next == 0 && after == 0:
+			a.Say("job %d comes after no other", id)
 		case first && next == 0:
 			a.Say("no such jobs")
 		}

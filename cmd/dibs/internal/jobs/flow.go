@@ -166,7 +166,7 @@ func (a *app) writeFlow(ctx context.Context, db admin.Database, f *admin.Flow) e
 			return err
 		}
 		if err == nil && j.Cause != 0 {
-			a.Say("cancelled because %s", a.Paint(term.Yellow, causeOf(ctx, db, j)))
+			a.Say("cancelled because %s", a.Paint(term.Yellow, becauseOf(ctx, db, j)))
 		}
 	}
 	part := func(what string, rows []admin.FlowRow) {

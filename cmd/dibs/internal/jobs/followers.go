@@ -89,8 +89,9 @@ func waitingAgain(ctx context.Context, db admin.Database, ids []int64) (lines []
 		if j.State != dibs.Cancelled || j.Cause == 0 {
 			continue
 		}
-		line := fmt.Sprintf("job %d was cancelled again, because %s", id, causeOf(ctx, db, j))
-		if cause, err := db.Get(ctx, j.Cause); err == nil && (cause.State == dibs.Dead || cause.State == dibs.Cancelled) {
+		text, back := causeOf(ctx, db, j)
+		line := fmt.Sprintf("job %d was cancelled again, because %s", id, text)
+		if back {
 			line += fmt.Sprintf(": 'dibs requeue %d' puts that back, and what was cancelled because of it", j.Cause)
 		}
 		lines = append(lines, line)

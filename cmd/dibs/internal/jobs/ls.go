@@ -48,25 +48,18 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 			if cmd.Flags().Changed("limit") && f.Limit < 1 {
 				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to 1000, got %d", f.Limit)}
 			}
-			if cmd.Flags().Changed("flow") {
-				switch {
-				case flow < 1:
-					return noFlowNumber(flow)
-				case f.Queue != "":
-					return cmdline.Usagef(cmd, "a flow may have jobs of any queue: give --flow without a queue")
-				}
+			if err := checkFlow(cmd, flow); err != nil {
+				return err
+			}
+			if flow != 0 && f.Queue != "" {
+				return cmdline.Usagef(cmd, "a flow may have jobs of any queue: give --flow without a queue")
 			}
 			f.FinishedSince, f.FinishedBefore = time.Time(since), time.Time(before)
 			return a.WithTable(cmd.Context(), func(db cmdline.JobTable) error {
-				read := db.List
-				if flow != 0 {
-					number, flows, err := flowOf(cmd.Context(), db, flow, fmt.Sprintf("'dibs show %d' shows it", flow))
-					if err != nil {
-						return err
-					}
-					read = func(ctx context.Context, f admin.Filter) (admin.Page, error) { return pageOfFlow(ctx, db, flows, number, f) }
+				read, err := lister(cmd.Context(), db, flow)
+				if err == nil {
+					err = a.list(cmd.Context(), db, read, f, all)
 				}
-				err := a.list(cmd.Context(), db, read, f, all)
 				if err == nil {
 					a.TellStuck(cmd.Context())
 				}
@@ -91,10 +84,20 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 	fs.IntVarP(&f.Limit, "limit", "n", 100, "how many at most, `1-1000`")
 	fs.StringVar(&f.After, "after", "", "go on after `PLACE`, where the list before ended")
 	fs.BoolVar(&all, "all", false, "go on to the end")
-	for _, other := range []string{"queue", "kind", "group", "worker", "error", "payload", "unique", "scheduled", "finished-since", "finished-before"} {
-		cmd.MarkFlagsMutuallyExclusive("flow", other)
-	}
+	flowAlone(cmd, "queue", "kind", "group", "worker", "error", "payload", "unique", "scheduled", "finished-since", "finished-before")
 	return cmd
+}
+
+// listing reads a page of a list.
+type listing func(context.Context, admin.Filter) (admin.Page, error)
+
+// lister is how a list is read: of the jobs of a flow, unless that is 0.
+func lister(ctx context.Context, db cmdline.JobTable, flow int64) (listing, error) {
+	if flow == 0 {
+		return db.List, nil
+	}
+	number, flows, err := flowOf(ctx, db, flow, fmt.Sprintf("'dibs show %d' shows it", flow))
+	return func(ctx context.Context, f admin.Filter) (admin.Page, error) { return pageOfFlow(ctx, db, flows, number, f) }, err
 }
 
 // pageOfFlow reads a page of the jobs of a flow, newest first.
@@ -125,7 +128,7 @@ func pageOfFlow(ctx context.Context, db cmdline.JobTable, flows flowLister, flow
 	return page, nil
 }
 
-func (a *app) list(ctx context.Context, db cmdline.JobTable, read func(context.Context, admin.Filter) (admin.Page, error), f admin.Filter, all bool) error {
+func (a *app) list(ctx context.Context, db cmdline.JobTable, read listing, f admin.Filter, all bool) error {
 	if err := cmdline.CheckQueue(ctx, db, f.Queue); err != nil {
 		return err
 	}

@@ -45,17 +45,30 @@ func (s *selection) addFlags(cmd *cobra.Command, states string) {
 // addFlow adds the flag --flow, which no other goes with.
 func (s *selection) addFlow(cmd *cobra.Command, which string) {
 	cmd.Flags().Int64Var(&s.flow, "flow", 0, which+" of the flow of the job with this `id`")
-	for _, other := range []string{"queue", "kind", "group", "state", "worker", "error", "all"} {
+	flowAlone(cmd, "queue", "kind", "group", "state", "worker", "error", "all")
+}
+
+// flowAlone refuses the flag --flow beside others.
+func flowAlone(cmd *cobra.Command, others ...string) {
+	for _, other := range others {
 		cmd.MarkFlagsMutuallyExclusive("flow", other)
 	}
+}
+
+// checkFlow refuses a value of --flow that is no job's number.
+func checkFlow(cmd *cobra.Command, n int64) error {
+	if flag := cmd.Flags().Lookup("flow"); flag != nil && flag.Changed && n < 1 {
+		return &dibs.InvalidError{Field: "flow", Reason: fmt.Sprintf("must be a job's number, got %d", n)}
+	}
+	return nil
 }
 
 // check refuses ids together with flags, neither of them, and all jobs of all queues if
 // there is no terminal on which to ask for confirmation.
 func (s *selection) check(a *app, cmd *cobra.Command, args []string) error {
 	s.args = args
-	if flag := cmd.Flags().Lookup("flow"); flag != nil && flag.Changed && s.flow < 1 {
-		return noFlowNumber(s.flow)
+	if err := checkFlow(cmd, s.flow); err != nil {
+		return err
 	}
 	byFlags := s.all || s.flow != 0
 	for _, name := range []string{"queue", "kind", "group", "state", "worker", "error"} {
@@ -70,10 +83,6 @@ func (s *selection) check(a *app, cmd *cobra.Command, args []string) error {
 		return cmdline.Usagef(cmd, "that would be jobs of all queues: narrow it with --queue, --kind, --group, --worker or --error, or add --all")
 	}
 	return nil
-}
-
-func noFlowNumber(n int64) error {
-	return &dibs.InvalidError{Field: "flow", Reason: fmt.Sprintf("must be a job's number, got %d", n)}
 }
 
 // orFlow names the flag --flow where a verb has it.

@@ -57,7 +57,7 @@ func newShowCmd(a *app) *cobra.Command {
 					case a.JSON:
 						return a.WriteJSON(HeldJobJSON{j, a.holdsOf(&w, j), steps})
 					}
-					a.writeJob(j, a.holdsOf(&w, j), causeOf(cmd.Context(), db, j), steps)
+					a.writeJob(j, a.holdsOf(&w, j), becauseOf(cmd.Context(), db, j), steps)
 				}
 				return err
 			})

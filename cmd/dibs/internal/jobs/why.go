@@ -44,23 +44,33 @@ type flowReader interface {
 	Flow(ctx context.Context, id int64, most int) (admin.Flow, error)
 }
 
-// causeOf says because of what a job was cancelled: the end of another, which may have been deleted since.
-func causeOf(ctx context.Context, db cmdline.JobTable, j *dibs.RawJob) string {
+// causeOf says because of what a job was cancelled: the end of another, which may have been deleted since. It reports whether
+// a requeue of that job puts both back.
+func causeOf(ctx context.Context, db cmdline.JobTable, j *dibs.RawJob) (text string, back bool) {
 	if j.Cause == 0 {
-		return ""
+		return "", false
 	}
 	cause, err := db.Get(ctx, j.Cause)
 	switch {
 	case err != nil:
-		return fmt.Sprintf("job %d, which it comes after, did not end as it needs", j.Cause)
+		return fmt.Sprintf("job %d, which it comes after, did not end as it needs", j.Cause), false
 	case cause.State == dibs.Dead:
-		return fmt.Sprintf("job %d died", j.Cause)
+		return fmt.Sprintf("job %d died", j.Cause), true
 	case cause.State == dibs.Cancelled:
-		return fmt.Sprintf("job %d was cancelled", j.Cause)
+		return fmt.Sprintf("job %d was cancelled", j.Cause), true
 	case cause.State == dibs.Completed:
-		return fmt.Sprintf("job %d was completed", j.Cause)
+		return fmt.Sprintf("job %d was completed", j.Cause), false
 	}
-	return fmt.Sprintf("job %d had not ended as it needs, and is %s again", j.Cause, cause.State)
+	return fmt.Sprintf("job %d had not ended as it needs, and is %s again", j.Cause, cause.State), false
+}
+
+// becauseOf is what causeOf says, with what to do next.
+func becauseOf(ctx context.Context, db cmdline.JobTable, j *dibs.RawJob) string {
+	text, back := causeOf(ctx, db, j)
+	if back {
+		text += fmt.Sprintf(" ('dibs requeue %d' puts both back)", j.Cause)
+	}
+	return text
 }
 
 // holdsOf lists the reasons why a job, or a row of an adopted table, does not start.
