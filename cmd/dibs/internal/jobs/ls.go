@@ -50,17 +50,16 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 			}
 			if err := checkFlow(cmd, flow); err != nil {
 				return err
-			}
-			if flow != 0 && f.Queue != "" {
+			} else if flow != 0 && f.Queue != "" {
 				return cmdline.Usagef(cmd, "a flow may have jobs of any queue: give --flow without a queue")
 			}
 			f.FinishedSince, f.FinishedBefore = time.Time(since), time.Time(before)
 			return a.WithTable(cmd.Context(), func(db cmdline.JobTable) error {
 				read, err := lister(cmd.Context(), db, flow)
-				if err == nil {
-					err = a.list(cmd.Context(), db, read, f, all)
+				if err != nil {
+					return err
 				}
-				if err == nil {
+				if err = a.list(cmd.Context(), db, read, f, all); err == nil {
 					a.TellStuck(cmd.Context())
 				}
 				return err
