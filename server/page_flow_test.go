@@ -135,7 +135,11 @@ func TestAJobPutsBackWhatItsDeathHasCancelled(t *testing.T) {
 		reach(t, db, dibs.Waiting, clean)
 		b := newBrowser(t, serve(t, db))
 		dead := fmt.Sprintf("/jobs/%d", pages[0])
-		b.shows(fmt.Sprintf("/jobs/%d", sell), fmt.Sprintf("it was cancelled because job %d died", pages[0]))
+		lost := b.shows(fmt.Sprintf("/jobs/%d", sell), fmt.Sprintf("it was cancelled because job %d died Requeue job %[1]d: this one comes back with it", pages[0]),
+			fmt.Sprintf("Of the flow did not complete: %d , %d , %d", pages[0], bind, sell))
+		if strings.Contains(lost, fmt.Sprintf(`jobs/%d/requeue"`, sell)) {
+			t.Errorf("a button would requeue the job, which would be cancelled again: %s", lost)
+		}
 		page := b.shows(dead, "2 jobs were cancelled because this one died Requeue it", "4 of 5 jobs ended", "After it come")
 		if n := strings.Count(page, fmt.Sprintf(`jobs/%d/requeue"`, pages[0])); n != 1 {
 			t.Errorf("%d buttons requeue the dead job: %s", n, page)
@@ -258,7 +262,7 @@ func TestAFlowIsForThoseWhoMay(t *testing.T) {
 		pages, bind, clean, sell := book(t, db, 2)
 		ends(t, db, "books", dies)
 		reach(t, db, dibs.Cancelled, bind, sell)
-		tokens, secrets, _ := someTokens(t, map[string]string{"boss": "admin", "reader": "read", "binder": "admin:books", "cleaner": "admin:attic"})
+		tokens, secrets, _ := someTokens(t, map[string]string{"boss": "admin", "reader": "read", "binder": "admin:books", "cleaner": "admin:attic", "seller": "admin:shop"})
 		_, url := start(t, db, server.Options{Tokens: tokens})
 		dead, cancel := fmt.Sprintf("/jobs/%d", pages[0]), fmt.Sprintf("/flows/%d/cancel", pages[0])
 		for name, c := range map[string]struct {
@@ -294,6 +298,11 @@ func TestAFlowIsForThoseWhoMay(t *testing.T) {
 		}
 		if got := statesOf(t, db, []int64{bind, sell, pages[1], clean}); got[dibs.Cancelled] != 2 || got[dibs.Waiting] != 1 || got[dibs.Blocked] != 1 {
 			t.Errorf("after refusals: %v", got)
+		}
+		seller := newBrowser(t, url)
+		seller.send("/login", "token", secrets["seller"])
+		if page := seller.shows(fmt.Sprintf("/jobs/%d", sell), ", which it comes after, did not end as it needs"); strings.Contains(page, "Requeue job") || strings.Contains(page, "did not complete") {
+			t.Errorf("a token for one queue learns how a job of another has ended: %s", visible(page))
 		}
 		cleaner := newBrowser(t, url)
 		cleaner.send("/login", "token", secrets["cleaner"])
