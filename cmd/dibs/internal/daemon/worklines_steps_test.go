@@ -63,9 +63,11 @@ func TestWorkLinesAnswersWhatCameBefore(t *testing.T) {
 			c.T.Fatalf("the program read %v, and failed with %v", said, c.Job(3)["errors"])
 		}
 		c.Has(said[13].(map[string]any), object{"id": 3, "flow": 3})
-		for i, want := range []string{"[1 2] <nil> <nil>", "[1] 1 <nil>", "[2] <nil> <nil>", "[] <nil> <nil>", "[] <nil> before.limit: must be 1 to 1000, got 0", "[] <nil> after: must be the next of an earlier page, or 0, got -1",
+		for i, want := range []string{
+			"[1 2] <nil> <nil>", "[1] 1 <nil>", "[2] <nil> <nil>", "[] <nil> <nil>", "[] <nil> before.limit: must be 1 to 1000, got 0", "[] <nil> after: must be the next of an earlier page, or 0, got -1",
 			`[] <nil> before.after: must be an id as an earlier line gave it, got "x"`, "[] <nil> before.limits: is an unknown field; the object has after, limit", `[] <nil> it has more than one of "ending", "progress", "step" and "before"`,
-			"[] <nil> step: must be a string, and is a number", `[] <nil> it has neither "ending" nor "progress" nor "step" nor "before"`, "[] <nil> valu: is an unknown field; the object has id, token, ending, result, error, delay, add, progress, step, value, before", `[] <nil> "token" is missing: give the one of the job's line`} {
+			"[] <nil> step: must be a string, and is a number", `[] <nil> it has neither "ending" nor "progress" nor "step" nor "before"`, "[] <nil> valu: is an unknown field; the object has id, token, ending, result, error, delay, add, progress, step, value, before", `[] <nil> "token" is missing: give the one of the job's line`,
+		} {
 			line := said[i].(map[string]any)
 			page, answered := line["before"].(map[string]any)
 			if _, failed := line["error"]; failed == answered {

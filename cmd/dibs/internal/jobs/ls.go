@@ -96,7 +96,9 @@ func lister(ctx context.Context, db cmdline.JobTable, flow int64) (listing, erro
 		return db.List, nil
 	}
 	number, flows, err := flowOf(ctx, db, flow, fmt.Sprintf("'dibs show %d' shows it", flow))
-	return func(ctx context.Context, f admin.Filter) (admin.Page, error) { return pageOfFlow(ctx, db, flows, number, f) }, err
+	return func(ctx context.Context, f admin.Filter) (admin.Page, error) {
+		return pageOfFlow(ctx, db, flows, number, f)
+	}, err
 }
 
 // pageOfFlow reads a page of the jobs of a flow, newest first.
