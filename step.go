@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/dibs-queue/dibs/internal/chars"
 )
 
 // StepStore is a store that keeps the steps of jobs, as packages sqlite and postgres do. Their [Tx] is one too: there
@@ -124,6 +127,8 @@ func stepJob(ctx context.Context, job handled, name string) (*RawJob, error) {
 		return nil, &InvalidError{"step", fmt.Sprintf("is %d bytes, the limit is %d", len(name), MaxName)}
 	case !utf8.ValidString(name):
 		return nil, &InvalidError{"step", "is not valid UTF-8"}
+	case strings.ContainsFunc(name, chars.Unsafe):
+		return nil, &InvalidError{"step", fmt.Sprintf("must not contain control characters, or such as turn the direction of text, got %q", name)}
 	}
 	return j, ctx.Err()
 }
@@ -191,6 +196,9 @@ func (s steps) take(ctx context.Context, j *RawJob, name string, f func() (json.
 		return nil, false, err
 	}
 	if err := s.put(ctx, j, name, raw); err != nil {
+		s.mu.Lock()
+		s.read = false // it may be written all the same: the next call looks
+		s.mu.Unlock()
 		return nil, false, fmt.Errorf("step %q of job %d ran, and is not written: %w", name, j.ID, err)
 	}
 	s.mu.Lock()

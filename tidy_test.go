@@ -65,6 +65,7 @@ var driver = map[string][]string{
 	"internal/adopted":     nil,
 	"internal/ticks":       {"github.com/netresearch/go-cron"},
 	"internal/needs":       nil,
+	"internal/chars":       nil,
 	"internal/nesting":     nil,
 	"internal/waits":       nil,
 	"internal/page":        nil,
@@ -93,13 +94,14 @@ var driver = map[string][]string{
 
 // below lists which packages of this module a package may import.
 var below = map[string][]string{
-	".":                    {"internal/nesting"},
+	".":                    {"internal/chars", "internal/nesting"},
 	"admin":                {""},
 	"adopt":                {"", "adopt/mapping", "internal/adopted", "internal/checks", "internal/nesting", "internal/waits"},
-	"adopt/advice":         {"", "adopt", "adopt/mapping", "internal/adopted", "internal/checks", "internal/qualify"},
+	"adopt/advice":         {"", "adopt", "adopt/mapping", "internal/adopted", "internal/chars", "internal/checks", "internal/qualify"},
 	"adopt/mapping":        {""},
 	"internal/adopted":     {"", "adopt/mapping", "internal/checks", "internal/qualify"},
-	"internal/checks":      {"", "internal/nesting", "internal/zone"},
+	"internal/checks":      {"", "internal/chars", "internal/nesting", "internal/zone"},
+	"internal/chars":       nil,
 	"internal/combine":     nil,
 	"internal/nesting":     nil,
 	"internal/ticks":       {"", "internal/checks", "internal/zone"},

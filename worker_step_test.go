@@ -27,7 +27,7 @@ func TestBadStepsAreRefusedBeforeTheyRun(t *testing.T) {
 	var noContext context.Context
 	for field, call := range map[string]func() error{
 		"ctx":   func() error { _, err := dibs.Step(noContext, raw, "a", never); return err },
-		"step":  func() error { _, err := dibs.Step(t.Context(), raw, "", never); return err },
+		"step":  func() error { _, err := dibs.Step(t.Context(), raw, "mail ann\nsmith", never); return err },
 		"f":     func() error { _, err := dibs.Step[int](t.Context(), raw, "a", nil); return err },
 		"tx":    func() error { _, err := dibs.StepIn(t.Context(), nil, raw, "a", never); return err },
 		"job":   func() error { _, err := dibs.Step(t.Context(), raw, "a", never); return err },
@@ -114,6 +114,40 @@ func TestStepsAreReadOnlyFromTheSecondAttemptOn(t *testing.T) {
 	}
 	if want := []int{0, 3, 4}; calls != 1 || len(readBy) != 3 || readBy[0] != want[0] || readBy[1] != want[1] || readBy[2] != want[2] {
 		t.Errorf("the step ran %d times; after each attempt the steps had been read %v times, want %v", calls, readBy, want)
+	}
+}
+
+// A step that may be written, as its answer was lost when the context ended, is looked for before it is done again.
+func TestAStepWithoutAnAnswerIsNotDoneAgain(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k", Payload: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	calls := 0
+	w := quiet(&away{Store: file, loses: 1}, func(ctx context.Context, job *dibs.RawJob) error {
+		defer stop()
+		short, end := context.WithCancel(ctx)
+		if _, err := dibs.Step(short, job, "a", func(context.Context) (int, error) { end(); calls++; return calls, nil }); err == nil {
+			t.Error("a step without an answer has no error")
+		}
+		if n, err := dibs.Step(ctx, job, "a", func(context.Context) (int, error) { calls++; return calls, nil }); n != 1 || err != nil {
+			t.Errorf("the second call gives %d, %v", n, err)
+		}
+		return nil
+	})
+	if err := w.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if calls != 1 {
+		t.Errorf("the step ran %d times", calls)
 	}
 }
 

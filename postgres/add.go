@@ -77,10 +77,14 @@ func (s *Store) addAlone(ctx context.Context, outcomes []dibs.Outcome, wait time
 // finishAndAdd writes outcomes, and enqueues what those add that are written. It returns the queues that got jobs, and the
 // outcomes that were refused. All that is wrong with the jobs is found before anything is written.
 func (s *Store) finishAndAdd(ctx context.Context, outcomes []dibs.Outcome, f finisher) (queues []string, refused, err error) {
-	if err := s.addable(ctx, outcomes, f); err != nil {
+	older, err := s.addable(ctx, outcomes, f)
+	if err != nil {
 		return nil, nil, err
 	}
 	left, err := s.heritages(ctx, outcomes, f)
+	if err == nil && older {
+		err = s.addLate(ctx, left, f)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,11 +113,22 @@ func (s *Store) finishAndAdd(ctx context.Context, outcomes []dibs.Outcome, f fin
 	return queues, refused, s.inherit(ctx, outcomes, added, done, left, f)
 }
 
-// addable refuses outcomes that add jobs which cannot be enqueued.
-func (s *Store) addable(ctx context.Context, outcomes []dibs.Outcome, f finisher) error {
+// addLate keeps other ends away that add jobs after older ones, if somebody comes after the jobs: each has to see what the
+// others have added, so that no two jobs come to wait for each other.
+func (s *Store) addLate(ctx context.Context, left map[int64]heritage, f finisher) error {
+	for _, h := range left {
+		if h.followers > 0 {
+			return wrap("finish", f.run(ctx, f.steps(s.step("turn_settle", lockKey(s.o.schema(), "finish", "add")))...))
+		}
+	}
+	return nil
+}
+
+// addable refuses outcomes that add jobs which cannot be enqueued. It reports whether some may come after older jobs.
+func (s *Store) addable(ctx context.Context, outcomes []dibs.Outcome, f finisher) (older bool, err error) {
 	added, err := checks.AddedBy(outcomes, func(int64) bool { return true })
 	if err != nil {
-		return err
+		return false, err
 	}
 	known, err := s.known(ctx, queueNames(added.Rows))
 	if err == nil {
@@ -122,7 +137,7 @@ func (s *Store) addable(ctx context.Context, outcomes []dibs.Outcome, f finisher
 	if err == nil {
 		err = s.parentsExist(ctx, batch{rows: added.Rows}, f.conn)
 	}
-	return added.Explain(err)
+	return added.MayBeOlder(outcomes), added.Explain(err)
 }
 
 func queueNames(rows []checks.Row) []string {

@@ -178,6 +178,21 @@ func stepsGo(t *test) {
 	t.expectSteps(dibs.Lease{ID: all[1].ID}, "a=1")
 	t.prune("kept", "", 0)
 	gone(all...)
+	// Kept for a job that comes after it and another, and so not pruned.
+	followed := t.stepped(dibs.NewJob{Queue: "kept", Kind: "k"})[0]
+	other := t.enqueue(dibs.NewJob{Queue: "kept", Kind: "k", Delay: time.Hour})[0]
+	last := t.enqueue(dibs.NewJob{Queue: "kept", Kind: "k", After: []dibs.Dep{{ID: followed.ID}, {ID: other}}})[0]
+	t.finish(followed.Lease().Complete(nil))
+	equal(t, "pruned", t.prune("kept", "", 0), 0)
+	t.expectSteps(dibs.Lease{ID: followed.ID}, "a=1")
+	t.cancel(other)
+	t.becomes(dibs.Cancelled, last)
+	t.waitUntil("the job is kept no longer", func() bool {
+		t.prune("kept", "", 0)
+		_, err := t.db.Get(t.ctx, followed.ID)
+		return errors.Is(err, dibs.ErrNotFound)
+	})
+	gone(followed)
 	// Kept for a moment: the sweep deletes them.
 	t.set("short", dibs.QueueChange{KeepDead: new(time.Millisecond)})
 	all = t.stepped(copies(2, dibs.NewJob{Queue: "short", Kind: "k"})...)

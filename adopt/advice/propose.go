@@ -15,6 +15,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/adopted"
+	"github.com/dibs-queue/dibs/internal/chars"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -318,7 +319,7 @@ func YAML(m mapping.Mapping, reasons []Reason) (string, error) {
 // quoteUnsafe sets double quotes around values that must not reach a terminal as they are:
 // within these quotes YAML writes such characters as escapes.
 func quoteUnsafe(n *yaml.Node) {
-	if strings.ContainsFunc(n.Value, checks.Unsafe) {
+	if strings.ContainsFunc(n.Value, chars.Unsafe) {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	for _, inner := range n.Content {

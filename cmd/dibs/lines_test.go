@@ -21,7 +21,7 @@ import (
 
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/clitest"
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
-	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/chars"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -138,7 +138,7 @@ func (g *lines) judge(a *app, l line, code int, out, errs string) {
 		g.found("secret", l, "%s%s", out, errs)
 	}
 	for name, text := range map[string]string{"stdout": out, "stderr": errs} {
-		unsafe := func(r rune) bool { return checks.Unsafe(r) && r != '\n' && r != '\t' }
+		unsafe := func(r rune) bool { return chars.Unsafe(r) && r != '\n' && r != '\t' }
 		if i := strings.IndexFunc(text, unsafe); i >= 0 && !(l.raw && name == "stdout") {
 			g.found("control character", l, "%s has %q", name, text[max(0, i-20):min(len(text), i+20)])
 		}

@@ -71,6 +71,18 @@ func AddedBy(outcomes []dibs.Outcome, keep func(id int64) bool) (Added, error) {
 	return all, nil
 }
 
+// MayBeOlder reports whether some may come after jobs which existed before, but for the one that has added them.
+func (a *Added) MayBeOlder(outcomes []dibs.Outcome) bool {
+	for i := range a.Rows {
+		for _, e := range a.Rows[i].Edges {
+			if e.ID != outcomes[a.By[i]].ID && (e.ID != 0 || a.Rows[e.Place].UniqueKey != "") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Explain names the outcome and the added job in an error of the batch.
 func (a *Added) Explain(err error) error {
 	var rule *dibs.InvalidError

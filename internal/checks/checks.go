@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/chars"
 	"github.com/dibs-queue/dibs/internal/nesting"
 )
 
@@ -223,7 +224,7 @@ func text(field, s string, most int) error {
 		switch {
 		case unicode.IsControl(r):
 			return invalid(field, "must not contain control characters, has %q in %q", r, clip(s))
-		case Unsafe(r):
+		case chars.Unsafe(r):
 			return invalid(field, "must not contain characters that turn the direction of text or separate lines, has %q in %q", r, clip(s))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"github.com/dibs-queue/dibs/admin"
-	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/chars"
 )
 
 // Group are jobs of one queue and kind whose last errors have the same fingerprint.
@@ -268,7 +268,7 @@ func appendWithoutNumbers(out, word []rune) []rune {
 func part(fingerprint string) string {
 	longest := ""
 	for piece := range strings.FieldsFuncSeq(fingerprint, func(r rune) bool {
-		return r == []rune(gap)[0] || unicode.IsControl(r) || checks.Unsafe(r)
+		return r == []rune(gap)[0] || unicode.IsControl(r) || chars.Unsafe(r)
 	}) {
 		if piece = strings.Trim(piece, " :;,.=-()[]{}\"'"); len(piece) > len(longest) {
 			longest = piece

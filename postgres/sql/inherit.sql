@@ -6,7 +6,7 @@
 -- An edge is as open as that from the job: what has started or ended stays so, and waits if it is requeued.
 -- Those that need the job failed are not among them: they are cancelled, as it is completed.
 -- What an added job itself comes after, through however many others, comes only after those added jobs that come after
---   no older one: otherwise they might wait for each other for ever.
+--   no older one: otherwise they might wait for each other for ever. That holds for all that the call adds together.
 -- A follower that is gone, with its edges, gets no new ones.
 -- An "exists" would be hashed by a plan that was made while the tables were empty, and read the edges of all jobs.
 with recursive heir as materialized (
@@ -42,7 +42,7 @@ with recursive heir as materialized (
     where f.child <> all ($1::bigint[])
         and (
             not exists (select from above a where a.heir = h.id and a.id <> all ($1::bigint[]))
-            or not exists (select from above a where a.parent = h.parent and a.id = f.child)
+            or not exists (select from above a where a.id = f.child)
         )
         and (
             exists (select from dibs.job j where j.id = f.child offset 0)

@@ -27,4 +27,4 @@ from jsonb_each(?1) l
 cross join dibs_edge e on e.parent = l.value ->> 'parent'
 where e.need <> 'failed'
   and e.child not in (select value from json_each(?2))
-  and not exists (select 1 from above a where a.parent = e.parent and a.job = e.child)
+  and not exists (select 1 from above a where a.job = e.child)

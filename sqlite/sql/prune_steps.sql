@@ -6,7 +6,7 @@ delete from dibs_step
 where job in (
   select id
   from dibs_finished
-  where queue = ?1 and state = ?2 and finished_at <= ?3
+  where queue = ?1 and state = ?2 and finished_at <= ?3 and followed = 0
   order by finished_at, id
   limit ?4
 )

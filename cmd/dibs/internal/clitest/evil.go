@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/term"
-	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/chars"
 )
 
 // Hostile text: terminal control sequences in all their forms, characters that reverse text, and
@@ -23,7 +23,7 @@ func Harmless(t *testing.T, what, text string, colored bool) {
 		text = term.Painted.ReplaceAllString(text, "")
 	}
 	for _, r := range text {
-		if checks.Unsafe(r) && r != '\n' && r != '\t' {
+		if chars.Unsafe(r) && r != '\n' && r != '\t' {
 			t.Errorf("%s: %q reaches the terminal:\n%q", what, r, text)
 			return
 		}

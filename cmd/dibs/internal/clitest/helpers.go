@@ -38,6 +38,8 @@ func (c *CLI) Register(name string, concurrency int, kinds []string, queues ...s
 	return w
 }
 
+// Put enters a worker into the register, or changes it there. However slow the test is, the worker does not count as lost:
+// the register has it as seen in an hour.
 func (c *CLI) Put(w dibs.WorkerInfo) {
 	c.T.Helper()
 	db, err := open.Database(c.T.Context(), open.URL(c.DB), open.Options{})
@@ -48,6 +50,11 @@ func (c *CLI) Put(w dibs.WorkerInfo) {
 	if err := db.Register(c.T.Context(), w); err != nil {
 		c.T.Fatal(err)
 	}
+	hour := "interval '1 hour'"
+	if strings.HasPrefix(c.DB, "sqlite:") {
+		hour = "3600000000"
+	}
+	c.BySQL("update %sworker set seen_at = seen_at + " + hour)
 }
 
 // WhyOf reads the reasons of a queue.
