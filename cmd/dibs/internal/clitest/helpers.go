@@ -54,7 +54,7 @@ func (c *CLI) Put(w dibs.WorkerInfo) {
 	if strings.HasPrefix(c.DB, "sqlite:") {
 		hour = "3600000000"
 	}
-	c.BySQL("update %sworker set seen_at = seen_at + " + hour)
+	c.BySQL("update %sworker set seen_at = seen_at + " + hour + " where name = '" + strings.NewReplacer("'", "''", "%", "%%").Replace(w.Name) + "'")
 }
 
 // WhyOf reads the reasons of a queue.
