@@ -81,20 +81,27 @@ func (a *away) PutStep(ctx context.Context, l dibs.Lease, name string, value jso
 	return err
 }
 
-func TestStepsAreReadOnlyFromTheSecondAttemptOn(t *testing.T) {
-	needs.Race(t)
-	t.Parallel()
+// oneJob is a file with one job, and a context for the worker that does it, which stop ends.
+func oneJob(t *testing.T) (file *sqlite.Store, ctx context.Context, stop func()) {
+	t.Helper()
 	file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
-	store := &away{Store: file, reads: 2, writes: 2, loses: 1}
+	t.Cleanup(func() { _ = file.Close() }) // nothing is left to fail
 	if _, err := file.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k", Payload: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop = context.WithTimeout(t.Context(), time.Minute)
+	return file, ctx, stop
+}
+
+func TestStepsAreReadOnlyFromTheSecondAttemptOn(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	file, ctx, stop := oneJob(t)
 	defer stop()
+	store := &away{Store: file, reads: 2, writes: 2, loses: 1}
 	calls, readBy := 0, []int{}
 	w := quiet(store, func(ctx context.Context, job *dibs.RawJob) error {
 		for range 2 {
@@ -121,15 +128,7 @@ func TestStepsAreReadOnlyFromTheSecondAttemptOn(t *testing.T) {
 func TestAStepWithoutAnAnswerIsNotDoneAgain(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()
-	file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := file.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k", Payload: 1}}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	file, ctx, stop := oneJob(t)
 	defer stop()
 	calls := 0
 	w := quiet(&away{Store: file, loses: 1}, func(ctx context.Context, job *dibs.RawJob) error {
@@ -155,15 +154,7 @@ func TestAStepWithoutAnAnswerIsNotDoneAgain(t *testing.T) {
 func TestAStepThatFailsIsNotDone(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()
-	file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := file.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k", Payload: 1}}); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	file, ctx, stop := oneJob(t)
 	defer stop()
 	w := quiet(file, func(ctx context.Context, job *dibs.RawJob) error {
 		defer stop()

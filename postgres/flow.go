@@ -86,7 +86,7 @@ type flow struct {
 	// These have one element for each edge.
 	children, parents []int64
 	needs             []string
-	late              []int64 // those of the parents that are not new, each once
+	late              []int64 // those of the parents that were there before, or held a key, each once
 }
 
 // flowOf makes the flow of a call with these answers. Of a job that was not inserted, as another holds its unique key, nothing is
@@ -94,10 +94,6 @@ type flow struct {
 func flowOf(rows []checks.Row, out []dibs.Enqueued, gone func(id int64) bool) flow {
 	var f flow
 	followed := followedPlaces(rows, out)
-	isNew := make(map[int64]bool, len(out))
-	for _, e := range out {
-		isNew[e.ID] = !e.Existing
-	}
 	for i := range rows {
 		if out[i].Existing {
 			continue
@@ -110,8 +106,14 @@ func flowOf(rows []checks.Row, out []dibs.Enqueued, gone func(id int64) bool) fl
 		f.ids, f.waits, f.followed = append(f.ids, id), append(f.waits, len(needs) > 0), append(f.followed, followed[i])
 		for _, parent := range slices.Sorted(maps.Keys(needs)) {
 			f.children, f.parents, f.needs = append(f.children, id), append(f.parents, parent), append(f.needs, string(needs[parent]))
-			if !isNew[parent] {
-				f.late = append(f.late, parent)
+		}
+		for _, e := range rows[i].Edges {
+			other := e.ID
+			if e.ID == 0 && out[e.Place].Existing { // it may be a job of the call that another place of it names
+				other = out[e.Place].ID
+			}
+			if needs[other] != "" {
+				f.late = append(f.late, other)
 			}
 		}
 	}

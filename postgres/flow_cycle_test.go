@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // twoThatAdd are two running jobs with a follower each. The end of each adds a job after the other's follower.
@@ -65,4 +67,26 @@ func TestAnEndThatAddsIsNotWrittenBesideAnOpenOne(t *testing.T) {
 	}))
 	b.must(b.stores[1].Finish(t.Context(), ends[1:]))
 	b.work(4)
+}
+
+// Of a call's own jobs none is looked at by a settlement, unless the place that names it held a key.
+func TestOnlyJobsThatWereThereAreListed(t *testing.T) {
+	t.Parallel()
+	jobs, err := checks.Jobs([]dibs.NewJob{
+		{Kind: "k", Ref: "new", UniqueKey: "u"},
+		{Kind: "k", Ref: "held", UniqueKey: "u"},
+		{Kind: "k", After: []dibs.Dep{{Ref: "new"}}},
+		{Kind: "k", After: []dibs.Dep{{Ref: "held"}}},
+		{Kind: "k", After: []dibs.Dep{{ID: 3}}},
+	}, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []dibs.Enqueued{{ID: 7}, {ID: 7, Existing: true}, {ID: 8}, {ID: 9}, {ID: 10}}
+	none := func(int64) bool { return false }
+	for n, want := range map[int][]int64{3: nil, 4: {7}, 5: {3, 7}} {
+		if f := flowOf(jobs[:n], out[:n], none); !slices.Equal(f.late, want) {
+			t.Errorf("of the first %d jobs %v are listed, want %v", n, f.late, want)
+		}
+	}
 }

@@ -20,6 +20,9 @@ func TestAdoptFromTableToMapping(t *testing.T) {
 		c.HasInOrder(c.OK("adopt", "check", file), "warning tickets, index: no index gives rows in the order of claims", "create index", "note tickets, safety: fenced by the token in mark")
 		c.HasInOrder(c.OK("adopt", "try", file, "-n", "2"), "ID", "PAYLOAD", "<b>", "A-1", "nothing has changed")
 		c.HasInOrder(c.OK("adopt", "sql", x.Mapping), "fenced by the token in mark", "create index", "-- == claim ==", "-- == locks ==", "A claim of 3 rows was tried")
+		for _, verb := range []string{"ls", "requeue"} {
+			c.Fails(cmdline.ExitUsage, "", []string{verb, "--table", x.Mapping, "--flow", "1"}, "the rows of an adopted table come after no others")
+		}
 		if got := c.OK("ls", "--table", x.Mapping, "--state", "running"); strings.Contains(got, "A-1") {
 			t.Errorf("a row was left claimed:\n%s", got)
 		}

@@ -23,7 +23,7 @@ type selection struct {
 	ended  bool      // without a state, select jobs in all final states
 	before time.Time // if not zero, only jobs that ended before
 	flow   int64     // if not zero, all jobs of the flow of this one that have not ended
-	failed bool      // of the flow, select instead those that are dead, or were cancelled though they were needed
+	failed bool      // with flow, select instead its dead jobs, and those that were cancelled though they were needed
 
 	all    bool     // --all: confirms a change in all queues
 	dryRun bool     // --dry-run: change nothing
@@ -106,7 +106,7 @@ type chosen struct {
 }
 
 // each calls f with batches of the chosen jobs, as large as a store takes. Only one batch is
-// in memory.
+// in memory, and the ids of a flow.
 func (s *selection) each(ctx context.Context, db cmdline.JobTable, stdin io.Reader, f func([]chosen) error) error {
 	var list []chosen
 	flush := func() error {
@@ -230,7 +230,7 @@ type flowLister interface {
 func flowOf(ctx context.Context, db cmdline.JobTable, id int64, next string) (int64, flowLister, error) {
 	flows, has := db.(flowLister)
 	if !has {
-		return 0, nil, fmt.Errorf("flow %d: %w", id, dibs.ErrNotFound)
+		return 0, nil, &cmdline.CodeError{Code: cmdline.ExitUsage, Err: errors.New("--flow: the rows of an adopted table come after no others")}
 	}
 	f, err := flows.Flow(ctx, id, 1)
 	if err == nil && f.Flow == 0 {

@@ -132,8 +132,9 @@ type lineProgress struct {
 // errLogLine says that a line is no answer, and is part of the process' log.
 var errLogLine = errors.New("a line of the log")
 
-// readAnswer reads a line that begins with {. One that is wrong, though it says which job it is
-// about, fails that job alone, or is a step or a question that is answered with the error. After any other error nobody knows which job was meant.
+// readAnswer reads a line that begins with {.
+// A wrong one that says which job it is about fails that job alone; a wrong step or question is answered with the error.
+// After any other error nobody knows which job was meant.
 func readAnswer(line []byte) (a lineAnswer, err error) {
 	err = errors.New("it is not valid UTF-8")
 	if utf8.Valid(line) {
