@@ -2,7 +2,6 @@ package dibs_test
 
 import (
 	"database/sql"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -20,12 +19,7 @@ import (
 func TestTheGuideToAdoptingATableWorks(t *testing.T) {
 	t.Parallel()
 	needs.Long(t)
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, bin := t.TempDir(), t.TempDir()
-	command(t, here, "go", "build", "-o", bin+"/dibs", "./cmd/dibs")
+	dir, bin := t.TempDir(), filepath.Dir(needs.Build(t, "./cmd/dibs"))
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "shop.db")+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)

@@ -30,8 +30,7 @@ func TestTheHowToPagesWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := t.TempDir()
-	command(t, here, "go", "build", "-o", bin+"/dibs", "./cmd/dibs")
+	bin := filepath.Dir(needs.Build(t, "./cmd/dibs"))
 	examples, clients := exampleCode(t), httpClients(t)
 	for _, page := range pages {
 		dir := module(t, here)

@@ -86,8 +86,7 @@ func TestReadmeShellRuns(t *testing.T) {
 		t.Error(".ci/run must run make test, as the README says")
 	}
 	dir := t.TempDir()
-	app, bin := filepath.Join(dir, "app"), filepath.Join(dir, "bin")
-	command(t, here, "go", "build", "-o", bin+"/dibs", "./cmd/dibs")
+	app, bin := filepath.Join(dir, "app"), filepath.Dir(needs.Build(t, "./cmd/dibs"))
 	if err := os.Symlink(here, filepath.Join(dir, "dibs")); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +104,7 @@ func TestReadmeShellRuns(t *testing.T) {
 			t.Errorf("the jobs of\n%s\nleft no result:\n%s", script, out)
 		}
 	}
-	command(t, app, "go", "build", "-o", bin+"/app", ".")
+	command(t, app, "go", "build", "-o", filepath.Join(dir, "program"), ".")
 }
 
 // httpClients are the programs of examples/http.

@@ -23,6 +23,8 @@ fi
 DIBS_PG_BIN=$(scripts/postgres.sh)
 DIBS_PG_VERSION=$("$DIBS_PG_BIN/postgres" --version) # the results of tests depend on it
 export CGO_ENABLED=1 DIBS_PG_BIN DIBS_PG_VERSION
+go build -o .tools/dibs ./cmd/dibs
+export DIBS_TEST_PROGRAM=$PWD/.tools/dibs
 . scripts/memory.sh
 echo "$DIBS_PG_VERSION in $DIBS_PG_BIN"
 

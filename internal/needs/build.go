@@ -8,10 +8,16 @@ import (
 	"testing"
 )
 
+// EnvProgram is the environment variable for the path of the command dibs, which make test builds once for all tests.
+const EnvProgram = "DIBS_TEST_PROGRAM"
+
 // Build builds the program of a package, such as ../cmd/dibs, and returns its path.
 func Build(t testing.TB, dir string) string {
 	t.Helper()
 	sources(t, dir)
+	if built := os.Getenv(EnvProgram); built != "" && strings.HasSuffix(dir, "/cmd/dibs") {
+		return built
+	}
 	program := filepath.Join(t.TempDir(), filepath.Base(dir))
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
