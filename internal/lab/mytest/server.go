@@ -1,0 +1,143 @@
+package mytest
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// server is a MariaDB server that the package has started.
+type server struct {
+	root string // holds the data, the log and the server's temporary files
+	port int
+}
+
+func (s *server) address() string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/", s.port) }
+
+// launch starts a server that lives until the process ends.
+func launch() (*server, error) {
+	program, err := find()
+	if err != nil {
+		return nil, err
+	}
+	s := &server{}
+	if s.root, err = os.MkdirTemp(inMemory(), "dibs-mariadb-"); err != nil {
+		return nil, err
+	}
+	if s.port, err = freePort(); err == nil {
+		err = s.start(program)
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(s.root))
+	}
+	return s, nil
+}
+
+// find returns the path of the server program.
+func find() (string, error) {
+	dirs := []string{os.Getenv(EnvBin), "/usr/sbin", "/usr/libexec", "/usr/local/sbin"}
+	if path, err := exec.LookPath("mariadbd"); err == nil {
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	for _, dir := range dirs {
+		if path := filepath.Join(dir, "mariadbd"); dir != "" {
+			if info, err := os.Stat(path); err == nil && info.Mode()&0o111 != 0 {
+				return path, nil
+			}
+		}
+	}
+	return "", errNotFound
+}
+
+// start makes the system tables and starts the server under a guard, a process that ends the server and deletes its
+// files once this process has ended.
+func (s *server) start(program string) error {
+	log, err := os.Create(filepath.Join(s.root, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	guard := exec.Command("sh", "-c", guardScript, "guard", program, s.root, fmt.Sprint(s.port))
+	guard.Dir, guard.Stdout, guard.Stderr = s.root, log, log
+	if err := s.unprivileged(guard); err != nil {
+		return err
+	}
+	if _, err := guard.StdinPipe(); err != nil { // it stays open until this process ends
+		return err
+	}
+	if err := guard.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- guard.Wait() }()
+	return s.ready(ended)
+}
+
+// guardScript makes the server's system tables, starts the server, and waits for the end of its input, which comes when
+// the process has ended that runs the tests. Then it ends the server and deletes its files.
+const guardScript = `
+trap 'rm -rf "$2"' EXIT
+mariadb-install-db --no-defaults --datadir="$2/data" --tmpdir="$2" --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve || exit 1
+"$1" --no-defaults --datadir="$2/data" --tmpdir="$2" --socket="$2/socket" --pid-file="$2/pid" --port="$3" --bind-address=127.0.0.1 \
+	--skip-name-resolve --skip-log-bin --performance-schema=off --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=256M --innodb-log-file-size=64M --max-connections=2000 --table-open-cache=4000 --table-definition-cache=4000 </dev/null &
+read -r _
+kill -KILL $!
+wait $! 2>/dev/null`
+
+// ready waits until the server takes connections.
+func (s *server) ready(ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	pool, err := sql.Open("mysql", s.address())
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	for {
+		err := pool.PingContext(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			return fmt.Errorf("the server ended before it took connections; %s", s.tail())
+		case <-ctx.Done():
+			return fmt.Errorf("the server takes no connections: %w; %s", err, s.tail())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// tail is the end of the server's log.
+func (s *server) tail() string {
+	text, err := os.ReadFile(filepath.Join(s.root, "log"))
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("its log ends with:\n%s", text[max(0, len(text)-2000):])
+}
+
+// freePort picks a random port below the range of ports for outgoing connections.
+func freePort() (int, error) {
+	const low, high = 13_000, 31_000
+	for range 100 {
+		n, err := rand.Int(rand.Reader, big.NewInt(high-low))
+		if err != nil {
+			return 0, err
+		}
+		port := low + int(n.Int64())
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, errors.New("no free port found")
+}
