@@ -141,6 +141,7 @@ var concurrentPieces = map[string][]piece{
 	"claim_newest":       {{"order by run_at desc, id desc", settled + "order by run_at desc, id desc"}},
 	"claim_rated_newest": {{"order by run_at desc, id desc", settled + "order by run_at desc, id desc"}},
 	"held":               {{"where j.token is not null", "where j.token is not null and j.id not in (select id from dibs_locked)"}},
+	"follow":             {{"and followed = 0", "and followed = 0 and id not in (select id from dibs_locked)"}},
 	"count_running":      {{"and token is not null", "and token is not null and id not in (select id from dibs_locked)"}},
 	"live":               {{"on j.id = i.value", "on j.id = i.value and j.id not in (select id from dibs_locked)"}},
 	"ended":              {{"on f.id = i.value", "on f.id = i.value and f.id not in (select id from dibs_locked)"}},

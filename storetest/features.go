@@ -36,6 +36,12 @@ var (
 		Notifies:     true,
 		Machines:     true,
 	}
+	MariaDB = Features{
+		Database:     "MariaDB",
+		Transactions: []string{"sql"},
+		OpenTx:       true,
+		Machines:     true,
+	}
 )
 
 // Table returns a Markdown table of what the databases can do.

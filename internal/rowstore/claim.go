@@ -276,7 +276,7 @@ func (s *Session) record(c *pendingClaim) error {
 		t.wait = plus(t.wait, waited)
 	})
 	list := jsonIDs(ids)
-	if c.queue.Concurrency > 0 {
+	if c.queue.Concurrency > 0 && !s.counted() {
 		s.later("count_claimed", list)
 	}
 	if err := s.spend(c); err != nil {

@@ -23,6 +23,9 @@ type Concurrent struct {
 	// LockKeys locks unique keys, whether or not a job holds them, until the transaction ends. It never waits, and
 	// reports whether it has got all.
 	LockKeys func(s *Session, keys []UniqueKey) (got bool, err error)
+	// Counted says that the statements which claim jobs put them at gate 3 themselves, whether or not the queue has a
+	// limit: then all running jobs are counted, and no claim has to look for others.
+	Counted bool
 	// OneWriter says that transactions run one after the other all the same, as on SQLite, which tests this mode. Then
 	// a caller's transaction itself gives the places of groups, as no other transaction could meanwhile.
 	OneWriter bool
@@ -54,6 +57,9 @@ const heldJobs = 100 * time.Millisecond
 
 // concurrent reports whether others write while the transaction is open.
 func (s *Session) concurrent() bool { return s.dialect.Concurrent != nil }
+
+// counted reports whether all running jobs are at gate 3.
+func (s *Session) counted() bool { return s.concurrent() && s.dialect.Concurrent.Counted }
 
 // turn takes a turn. Without other writers it always gets it.
 func (s *Session) turn(t Turn, queue string, shared bool) (bool, error) {
@@ -141,7 +147,7 @@ func (s *Session) claimTurn(q *queue) (*queue, error) {
 // count them, as claims without the limit may still have been under way. left is how many jobs other transactions have
 // locked; the next claim counts these.
 func (s *Session) countRunning(queue string) (left int, err error) {
-	if !s.concurrent() {
+	if !s.concurrent() || s.counted() {
 		return 0, nil
 	}
 	ids, err := s.ids("limits_set", queue)

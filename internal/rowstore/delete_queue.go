@@ -68,7 +68,10 @@ func (s *Session) deleteQueue(name string, ended bool, uses checks.QueueUses) er
 	}
 	gone := []string{"drop_queue", "drop_queue_groups", "drop_queue_rates", "drop_queue_reached", "drop_queue_keys", "drop_queue_tally"}
 	if s.concurrent() {
-		gone = append(gone, "drop_queue_wakes", "drop_queue_starts", "drop_queue_limits_set")
+		gone = append(gone, "drop_queue_wakes", "drop_queue_starts")
+		if !s.counted() {
+			gone = append(gone, "drop_queue_limits_set")
+		}
 	}
 	for _, statement := range gone {
 		s.later(statement, name)

@@ -32,6 +32,9 @@ type Dialect struct {
 	// Insert runs a statement that inserts jobs, and returns the id of the last one. The ids of one statement follow
 	// each other.
 	Insert func(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last int64, err error)
+	// Wrap makes of a caller's transaction the connection on which a store runs its statements. If it is nil, the
+	// statements are kept prepared.
+	Wrap func(dibs.SQLTx) dibs.SQLTx
 	// Concurrent is nil if write transactions run one after the other.
 	Concurrent *Concurrent
 	// Now is the database's time, as well as it can be known without a transaction.

@@ -89,7 +89,7 @@ func (s *Session) setQueue(before, after dibs.Queue) error {
 		return err
 	}
 	s.woken[after.Name] = true
-	if before.Concurrency == 0 && after.Concurrency > 0 {
+	if before.Concurrency == 0 && after.Concurrency > 0 && !s.counted() {
 		if s.concurrent() {
 			s.later("limit_set", after.Name)
 		} else {

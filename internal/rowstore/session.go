@@ -87,6 +87,11 @@ func (s *Session) Exec(statement string, args ...any) (int64, error) {
 	return s.exec(statement, args...)
 }
 
+// One is one for the functions of Concurrent.
+func (s *Session) One(statement string, args []any, to ...any) (bool, error) {
+	return s.one(statement, args, to...)
+}
+
 // later runs a statement that writes, and of which nobody needs the result. A database on a server may send it together
 // with the next one. If it fails, all statements that follow fail with its error, and so does the call.
 func (s *Session) later(statement string, args ...any) {

@@ -162,12 +162,27 @@ func (s *Session) split(ids []int64) (ended, waiting []int64, err error) {
 	live, _, err := s.unended(ids)
 	if len(live) > 0 && err == nil {
 		s.later("follow", jsonIDs(live))
+		if err = s.leaveLocked(live); err != nil {
+			return nil, nil, err
+		}
 		live, waiting, err = s.unended(live)
 	}
 	return slices.DeleteFunc(ids, func(id int64) bool {
 		_, lives := slices.BinarySearch(live, id)
 		return lives
 	}), waiting, err
+}
+
+// leaveLocked leaves to later transactions those of the jobs that do not know their followers, as others have locked them.
+func (s *Session) leaveLocked(live []int64) error {
+	if !s.concurrent() {
+		return nil
+	}
+	locked, err := s.ids("unfollowed", jsonIDs(live))
+	if len(locked) > 0 {
+		s.leaveEnded(locked)
+	}
+	return err
 }
 
 // unended finds the jobs that live, and those of them that wait for others. The ids must be in order.

@@ -28,7 +28,9 @@ func (s *Store) SQLTx(tx dibs.SQLTx) *Tx {
 	if s == nil || checks.NoTx(tx) {
 		return &Tx{store: s}
 	}
-	if p, ok := tx.(Preparer); ok {
+	if wrap := s.dialect.Wrap; wrap != nil {
+		tx = wrap(tx)
+	} else if p, ok := tx.(Preparer); ok {
 		tx = NewPrepared(p)
 	}
 	session := NewSession(context.Background(), tx, s.dialect)

@@ -8,7 +8,7 @@ create table if not exists dibs_migration (
   version int primary key,
   compatible_with int not null,
   applied_at bigint not null
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 create table if not exists dibs_queue (
   name varbinary(255) primary key,
@@ -38,14 +38,14 @@ create table if not exists dibs_queue (
   group_rates tinyint not null default 0, -- 1 once a group was given a rate
   created_at bigint not null,
   constraint queue_claim_order_is_fifo_lifo_or_fair check (claim_order in ('fifo', 'lifo', 'fair'))
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- A row is locked by the transaction that has a turn (package rowstore says what turns are).
 create table if not exists dibs_turn (
   what varbinary(16) not null,
   queue varbinary(255) not null,
   primary key (what, queue)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- What the rates of queues (in rows without a group) and of groups have saved up.
 create table if not exists dibs_rate (
@@ -60,7 +60,7 @@ create table if not exists dibs_rate (
   primary key (queue, group_key),
   key held (queue, held_until),
   key saved (n, full_ns)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- A schedule enqueues a job at each of its ticks.
 create table if not exists dibs_schedule (
@@ -75,7 +75,7 @@ create table if not exists dibs_schedule (
   metadata longblob null,
   payload longblob not null, -- of its jobs
   key next_tick (next_at)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- The register of workers: one row for each run of a worker, written every ten seconds.
 create table if not exists dibs_worker (
@@ -91,13 +91,17 @@ create table if not exists dibs_worker (
   since bigint not null,
   seen_at bigint not null,
   key seen (seen_at)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Live jobs. gate: 0 ready, 1 blocked by its group, 2 grouped and not yet due, 3 claimed, 5 waiting for the jobs that it
 -- comes after.
 -- flow is the least id of the call that has enqueued a job, if a job of that call comes after another. followed says that
 -- others may come after it.
 -- Claims read the index lane. It has no token and no end of a lease, so that an extension changes no index.
+-- In a queue with order fair, a job gets its turn with its place, and the number of the admission. Claims go by turn, then
+-- admitted. Null: the job has none, and comes last.
+-- There are no partial indexes: place and fair are the gates of jobs with a group and of those with a turn. Other jobs
+-- have null there, so that a claim does not change their entries in these indexes.
 create table if not exists dibs_job (
   id bigint auto_increment primary key,
   queue varbinary(255) not null,
@@ -114,6 +118,10 @@ create table if not exists dibs_job (
   unique_held tinyint not null default 0,
   flow bigint null,
   followed tinyint not null default 0,
+  turn bigint null,
+  admitted bigint null,
+  place tinyint as (case when group_key is not null then gate end) stored,
+  fair tinyint as (case when turn is not null then gate end) stored,
   token binary(16) null,
   lease_until bigint null,
   worker varbinary(255) null,
@@ -125,28 +133,14 @@ create table if not exists dibs_job (
   errors longblob null,
   progress longblob null, -- JSON, of the attempt that it names
   key lane (queue, gate, priority, run_at, id),
+  key place (queue, group_key, place, priority, run_at, id),
+  key fair (queue, fair, turn, admitted, id),
+  key later (place, run_at),
   key flow (flow, id),
   constraint job_runs_with_token_lease_and_start check (
     (token is null) = (gate <> 3) and (token is null) = (lease_until is null) and (token is null or claimed_at is not null)
   )
-) engine = innodb;
-
--- Live jobs with a group, with what decides on the places of groups. Jobs without one have no entries in these indexes.
--- In a queue with order fair, a job gets its turn with its place, and the number of the admission. Claims go by turn, then
--- admitted. Null: the job has none, and comes last.
-create table if not exists dibs_member (
-  job bigint primary key,
-  queue varbinary(255) not null,
-  group_key varbinary(255) not null,
-  gate tinyint not null,
-  priority smallint not null,
-  run_at bigint not null,
-  turn bigint null,
-  admitted bigint null,
-  key place (queue, group_key, gate, priority, run_at, job),
-  key later (queue, gate, run_at),
-  key fair (queue, gate, turn, admitted, job)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Unique keys. Whoever enqueues a job with a key locks its row, whether or not a job holds it. job holds the key if its
 -- unique_held is 1, else nobody does; then the sweep deletes the row, some time after check_at.
@@ -157,7 +151,7 @@ create table if not exists dibs_key (
   check_at bigint not null,
   primary key (queue, unique_key),
   key by_check (check_at)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Unique keys that are held for a period, whatever becomes of the job.
 create table if not exists dibs_unique_window (
@@ -167,7 +161,7 @@ create table if not exists dibs_unique_window (
   job bigint not null, -- which may have been deleted
   primary key (queue, unique_key),
   key by_end (until)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- cause is the job because of which it was cancelled. followed is 1 as long as a job that comes after it has not ended:
 -- so long it is kept.
@@ -196,12 +190,12 @@ create table if not exists dibs_finished (
   payload longblob not null,
   errors longblob null,
   result longblob null,
-  key by_time (queue, state, followed, finished_at, id),
-  key by_end (queue, state, finished_at, id),
+  key by_time (queue, state, finished_at, id, followed),
+  key by_end (state, finished_at, id),
   key by_cause (cause),
   key by_flow (flow, state),
   constraint finished_state_is_completed_dead_or_cancelled check (state in ('completed', 'dead', 'cancelled'))
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- A job comes after another, whose end it needs. stage: 1 until that end was looked at, then 0, and 2 once the child
 -- itself has ended. Edges are kept until the child is deleted.
@@ -215,14 +209,14 @@ create table if not exists dibs_edge (
   key open_edge (child, stage, parent),
   constraint edge_need_is_completed_ended_or_failed check (need in ('completed', 'ended', 'failed')),
   constraint edge_stage_is_0_to_2 check (stage between 0 and 2)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Jobs that others come after, or that come after others, and whose ends are still to be looked at: what one
 -- transaction has left to the next ones. Rows are only added and deleted.
 create table if not exists dibs_ended_list (
   id bigint auto_increment primary key,
   ids longblob not null
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- What the attempts of jobs have done, one row for each step, in their order.
 create table if not exists dibs_step (
@@ -231,21 +225,21 @@ create table if not exists dibs_step (
   name varbinary(255) not null,
   value longblob not null, -- JSON
   unique key by_job (job, name)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- The turn to which the claims of a fair queue have come, and the number of the last admission.
 create table if not exists dibs_reached (
   queue varbinary(255) primary key,
   turn bigint not null,
   admitted bigint not null
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 create table if not exists dibs_group_limit (
   queue varbinary(255) not null,
   group_key varbinary(255) not null,
   places int not null,
   primary key (queue, group_key)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- One row per claim call; ids is a JSON array. The sweep looks at it from check_at on.
 create table if not exists dibs_claim (
@@ -256,7 +250,7 @@ create table if not exists dibs_claim (
   ids longblob not null,
   key by_check (check_at),
   key by_queue (queue, worker)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Changes of counts by queue and minute since 1970. A count is the sum of all its rows; each transaction appends one for
 -- each queue. The sweep adds rows up, old minutes to minute 0, and what happened in these to dibs_history.
@@ -278,7 +272,7 @@ create table if not exists dibs_tally (
   wait_us bigint not null,
   run_us bigint not null,
   key by_minute (queue, minute)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Groups whose places are to be given anew by the next admission after not_before.
 create table if not exists dibs_wake (
@@ -287,7 +281,7 @@ create table if not exists dibs_wake (
   group_key varbinary(255) not null,
   not_before bigint not null,
   key by_group (queue, group_key, not_before)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- The starts of claims that the rates of groups have not counted yet; group_keys is a JSON array.
 create table if not exists dibs_start (
@@ -296,7 +290,7 @@ create table if not exists dibs_start (
   at bigint not null,
   group_keys longblob not null,
   key by_queue (queue, id)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- What people have changed by the pages and the HTTP API: about 10,000 changes, the newest.
 create table if not exists dibs_audit (
@@ -306,7 +300,7 @@ create table if not exists dibs_audit (
   did blob not null,
   what blob not null,
   n bigint not null
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- What happened in a minute since 1970 in a queue; queue '' is the sum of all queues. The sweep
 -- adds minutes of dibs_tally to it, each once, and deletes those older than two hours.
@@ -321,7 +315,7 @@ create table if not exists dibs_history (
   wait_us bigint not null,
   run_us bigint not null,
   primary key (minute, queue)
-) engine = innodb;
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Jobs as Get and List show them; the live and the ended ones have the same columns. A live job
 -- shows its unique key while it holds it. The views have no subqueries: with one, the server would first read all jobs.

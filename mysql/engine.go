@@ -1,0 +1,174 @@
+package mysql
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/rowstore"
+)
+
+// engine is what internal/rowstore needs of a store.
+type engine struct{ store *Store }
+
+func (e engine) Ready(ctx context.Context) error { return e.store.ready(ctx) }
+
+// Read runs a statement on a connection of its own; all its rows are of one snapshot.
+func (e engine) Read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
+	return e.store.read(ctx, statement, each, args...)
+}
+
+func (e engine) Classify(err error) error { return classify(err) }
+
+// upkeep is how far this process has come with sweeps and repairs. One transaction at a time has it.
+type upkeep struct {
+	sync.Mutex
+	memory *rowstore.Memory
+}
+
+// repeats is how often a transaction is begun again that the server has rolled back, as it and another one have waited
+// for each other, or that has waited too long.
+const repeats = 5
+
+// endWithin is how long a commit or a rollback may take after the call's context has ended.
+const endWithin = 10 * time.Second
+
+// Write runs f in a transaction of its own.
+func (e engine) Write(ctx context.Context, f func(*rowstore.Session) error) error {
+	for try := 1; ; try++ {
+		err := e.once(ctx, f)
+		if !repeatable(err) || try == repeats || ctx.Err() != nil {
+			return e.store.failed(ctx, err)
+		}
+	}
+}
+
+func (e engine) once(ctx context.Context, f func(*rowstore.Session) error) (err error) {
+	c, err := e.store.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close() // an error is ignored: the transaction has ended
+	if _, err := c.ExecContext(ctx, "start transaction"); err != nil {
+		return err
+	}
+	s := rowstore.NewSession(ctx, conn{c, true}, &e.store.sql.Dialect)
+	if u := &e.store.upkeep; u.TryLock() {
+		before := u.memory.Upkeep
+		defer func() {
+			if err != nil {
+				u.memory.Upkeep = before
+			}
+			u.memory.Forget() // others may change settings meanwhile
+			u.Unlock()
+		}()
+		s.Use(u.memory)
+	}
+	if err = s.Run(f); err == nil {
+		err = s.WriteTally()
+	}
+	if err == nil {
+		err = commit(ctx, c)
+	}
+	if err != nil {
+		rollback(ctx, c)
+		return err
+	}
+	e.store.rows.NoteSettled(s)
+	e.store.rows.Wake(s.Wakes()...)
+	return nil
+}
+
+// commit ends a transaction, even if the call's context has ended: the caller has to learn whether it took place.
+func commit(ctx context.Context, c *sql.Conn) error {
+	whole, stop := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
+	defer stop()
+	_, err := c.ExecContext(whole, "commit")
+	if err != nil && !repeatable(err) {
+		err = fmt.Errorf("%w: the connection was lost at the commit, so it is unknown whether the call took effect: %w", dibs.ErrUnavailable, err)
+	}
+	return err
+}
+
+// rollback ends a transaction without effect. If that fails, the connection is closed, and so the server does it.
+func rollback(ctx context.Context, c *sql.Conn) {
+	whole, stop := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
+	defer stop()
+	if _, err := c.ExecContext(whole, "rollback"); err != nil {
+		_ = c.Raw(func(any) error { return driver.ErrBadConn })
+	}
+}
+
+// insert runs an insert of jobs, and returns the id of the last one. The server says the first: one statement that says
+// how many rows it has takes ids in a row. A job that holds a unique key is noted with the key.
+func (s *Store) insert(ctx context.Context, tx dibs.SQLTx, text string, args ...any) (last int64, err error) {
+	result, err := tx.ExecContext(ctx, text, args...)
+	if err != nil {
+		return 0, err
+	}
+	first, err := result.LastInsertId()
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	if err != nil {
+		return 0, err
+	}
+	if key := args[7]; n == 1 && key != nil {
+		_, err = tx.ExecContext(ctx, s.sql.Statements.Get("hold_key"), args[0], key, first)
+	}
+	return first + (n-1)*s.idStep, err
+}
+
+// Verify refuses a transaction that is read-only, on another database, or whose snapshots are older than its locks.
+func (e engine) Verify(ctx context.Context, tx dibs.SQLTx) error {
+	var isolation, database string
+	var readOnly bool
+	err := rowstore.One(ctx, tx, e.store.sql.Statements.Get("verify"), &isolation, &readOnly, &database)
+	var lacks *dibs.InvalidError
+	switch {
+	case unknownTable(err) || err == nil && database != e.store.identity:
+		lacks = &dibs.InvalidError{Field: "tx", Reason: "is on another database than the store; begin it there"}
+	case err != nil:
+		return err
+	case readOnly:
+		lacks = &dibs.InvalidError{Field: "tx", Reason: "is read-only; begin it without sql.TxOptions.ReadOnly"}
+	case isolation != "READ-COMMITTED":
+		lacks = &dibs.InvalidError{Field: "tx", Reason: fmt.Sprintf("is in a session with isolation %s, in which it would decide by rows that others have changed since; use READ COMMITTED: a transaction of Store.DB, or a data source with tx_isolation='READ-COMMITTED'", isolation)}
+	default:
+		return nil
+	}
+	return lacks
+}
+
+// Open finds out whether the server has ended a caller's transaction, as after a deadlock.
+func (e engine) Open(ctx context.Context, tx dibs.SQLTx) error {
+	var open bool
+	err := rowstore.One(ctx, tx, "select @@in_transaction", &open)
+	if err == nil && !open {
+		err = rowstore.ErrRolledBack
+	}
+	return err
+}
+
+// SQLTx is the store inside a transaction of the caller's: a *sql.Tx, or a value with its
+// ExecContext and QueryContext, such as a transaction of sqlx or GORM. It must be on the same database and
+// in a session with the isolation READ COMMITTED, as those of DB are.
+//
+// A deadlock with another transaction, or a lock for which the transaction waits too long, may end the whole transaction:
+// then calls of the Tx do nothing, and fail with sql.ErrTxDone.
+func (s *Store) SQLTx(tx dibs.SQLTx) dibs.Tx { return s.common().SQLTx(tx) }
+
+// InTx runs f in a transaction of its own, and commits it if f returns nil.
+func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
+	return s.common().InTx(ctx, s.begin, f)
+}
+
+func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
+	tx, err := s.callers.BeginTx(ctx, nil)
+	return tx, s.failed(ctx, err)
+}

@@ -1,0 +1,14 @@
+-- Purpose: forget a claim all of whose jobs were finished in one call; the sweep
+--   forgets the others.
+-- Parameters: ?1 token, ?2 how many of its jobs were finished.
+-- Columns out: none.
+-- Concurrency: in the transaction of the finish. It passes over the claim if a sweep looks at it just now, which then forgets it.
+set @dibs_token = (
+  select hex(token)
+  from dibs_claim
+  where token = ?1 and json_length(ids) = ?2
+  for update skip locked
+)
+-- then
+delete from dibs_claim
+where token = unhex(@dibs_token)

@@ -1,0 +1,6 @@
+-- Purpose: delete old minutes of the history.
+-- Parameters: ?1 the first minute to keep.
+-- Columns out: none.
+-- Concurrency: in the turn to sweep.
+delete from dibs_history
+where minute < ?1

@@ -1,0 +1,22 @@
+-- Purpose: delete the rows of groups that follow their queue's rate and have saved up all of it: a
+--   group without a row counts as one of these.
+-- Parameters: ?1 now, ?2 how many.
+-- Columns out: none.
+-- Concurrency: in the turn to sweep. It passes over rows that others have locked, and keeps those of queues with starts that are
+--   not counted yet.
+set @dibs_keys = (
+  select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.group_key using utf8mb4)))
+  from (
+    select r.queue, r.group_key
+    from dibs_rate r force index (saved)
+    where r.n = 0 and r.group_key <> '' and r.full_ns <= ?1 * 1000 and r.not_before <= ?1 and r.held_until is null
+      and not exists (select 1 from dibs_start s where s.queue = r.queue)
+    order by r.full_ns
+    limit ?2
+    for update skip locked
+  ) x
+)
+-- then
+delete r
+from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) path '$[0]', group_key varchar(512) path '$[1]')) i
+straight_join dibs_rate r on r.queue = i.queue and r.group_key = i.group_key

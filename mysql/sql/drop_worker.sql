@@ -1,0 +1,23 @@
+-- Purpose: remove the entries of workers that have stopped, and those of workers that were lost
+--   long ago.
+-- Parameters: ?1 JSON array of ids in hexadecimal or null, ?2 remove all that were last seen before.
+-- Columns out: none.
+-- Concurrency: each worker writes its own row; it passes over those of lost ones that others have locked.
+delete w
+from json_table(?1, '$[*]' columns (id varchar(32) path '$')) i
+straight_join dibs_worker w on w.id = unhex(i.id)
+-- then
+set @dibs_workers = (
+  select json_arrayagg(hex(x.id))
+  from (
+    select w.id
+    from dibs_worker w force index (seen)
+    where w.seen_at < ?2
+    limit 1000
+    for update skip locked
+  ) x
+)
+-- then
+delete w
+from json_table(@dibs_workers, '$[*]' columns (id varchar(32) path '$')) i
+straight_join dibs_worker w on w.id = unhex(i.id)

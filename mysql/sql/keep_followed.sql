@@ -1,0 +1,12 @@
+-- Purpose: note of finished jobs whether they are kept because jobs that come after them have not ended.
+-- Parameters: ?1 a JSON array of ids.
+-- Columns out: none.
+-- Concurrency: in the transaction that has changed their edges.
+update json_table(?1, '$[*]' columns (id bigint path '$')) i
+straight_join dibs_finished f on f.id = i.id
+set f.followed = 1 - f.followed
+where f.followed <> exists (
+    select 1
+    from dibs_edge e
+    where e.parent = f.id and e.stage < 2
+  )

@@ -1,0 +1,13 @@
+-- Purpose: delete finished jobs, for good or because they were put back.
+-- Parameters: ?1 a JSON array of ids.
+-- Columns out: none.
+-- Concurrency: in one transaction with the change of the counts and, if they were put back, with their
+--   insertion among the live jobs. Those that are not put back lose their edges.
+delete e
+from json_table(?1, '$[*]' columns (id bigint path '$')) i
+straight_join dibs_edge e on e.child = i.id
+where not exists (select 1 from dibs_job j where j.id = e.child)
+-- then
+delete f
+from json_table(?1, '$[*]' columns (id bigint path '$')) i
+straight_join dibs_finished f on f.id = i.id

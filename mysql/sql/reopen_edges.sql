@@ -1,0 +1,8 @@
+-- Purpose: have jobs that are put back wait again for those that they come after, unless these are deleted.
+-- Parameters: ?1 a JSON array of ids.
+-- Columns out: none.
+-- Concurrency: in the transaction that puts the jobs back, which then looks which of the others have ended.
+update json_table(?1, '$[*]' columns (id bigint path '$')) i
+straight_join dibs_edge e on e.child = i.id
+set e.stage = exists (select 1 from dibs_job j where j.id = e.parent)
+  or exists (select 1 from dibs_finished f where f.id = e.parent)

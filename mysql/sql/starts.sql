@@ -1,0 +1,9 @@
+-- Purpose: read the starts that the rates of groups have not counted yet.
+-- Parameters: ?1 queue, ?2 how many.
+-- Columns out: id, time of the claim, a JSON array with the group of each job.
+-- Concurrency: in the turn to admit, so nobody else counts them. Read after the places of groups were counted.
+select id, at, group_keys
+from dibs_start force index (by_queue)
+where queue = ?1
+order by id
+limit ?2

@@ -1,0 +1,66 @@
+package mysql
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/dibs-queue/dibs/internal/rowstore"
+)
+
+// A turn is the lock of a row of dibs_turn, and so is a unique key of one of dibs_key. Rows that do not exist yet are made
+// beside the transaction, at once for all: in it, others would wait for its end.
+
+// turn takes a turn until the transaction ends.
+func (s *Store) turn(tx *rowstore.Session, turn rowstore.Turn, queue string, shared bool) (got bool, err error) {
+	if len(queue) > 255 { // a group's turn has the names of the queue and of the group
+		sum := sha256.Sum256([]byte(queue))
+		queue = "sha256 " + hex.EncodeToString(sum[:])
+	}
+	statement := "take_turn"
+	if shared {
+		statement = "share_turn"
+	}
+	for range 2 {
+		var known bool
+		if _, err := tx.One(statement, []any{string(turn), queue}, &got, &known); err != nil || got || known {
+			return got, err
+		}
+		if err := s.make("put_turn", string(turn), queue); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// lockKeys locks unique keys until the transaction ends.
+func (s *Store) lockKeys(tx *rowstore.Session, keys []rowstore.UniqueKey) (got bool, err error) {
+	pairs := make([][2]string, len(keys))
+	for i, k := range keys {
+		pairs[i] = [2]string{k.Queue, k.Key}
+	}
+	list, err := json.Marshal(pairs)
+	if err != nil {
+		return false, err
+	}
+	for range 2 {
+		var locked, known int
+		if _, err := tx.One("lock_keys", []any{string(list)}, &locked, &known); err != nil || locked == len(keys) || known == len(keys) {
+			return locked == len(keys), err
+		}
+		if err := s.make("put_keys", string(list)); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// make inserts rows that are missing. If another transaction has made and locked one meanwhile, that is as good.
+func (s *Store) make(statement string, args ...any) error {
+	_, err := conn{s.side, true}.ExecContext(context.Background(), s.sql.Statements.Get(statement), args...)
+	if waitedTooLong(err) || repeatable(err) {
+		return nil
+	}
+	return err
+}
