@@ -151,11 +151,10 @@ func (s *Session) newClaim(q *queue, worker string, lease time.Duration) *pendin
 		lease = q.Lease
 	}
 	now := s.now()
-	c := &pendingClaim{queue: q, worker: worker, token: checks.NewToken(), now: now, until: now + micro(lease)}
 	if s.placesAt > 0 {
-		c.now = min(c.now, s.placesAt)
+		now = min(now, s.placesAt)
 	}
-	return c
+	return &pendingClaim{queue: q, worker: worker, token: checks.NewToken(), now: now, until: now + micro(lease)}
 }
 
 // room is how many jobs a claim may take: no more than the queue's concurrency limit and rate

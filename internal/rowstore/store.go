@@ -10,6 +10,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,16 +89,16 @@ func (s *Store) write(ctx context.Context, op string, f func(*Session) error) er
 		}()
 	}
 	if err == nil {
-		err = inTurn(ctx, func() error { return s.engine.Write(ctx, f) })
+		err = s.inTurn(ctx, func() error { return s.engine.Write(ctx, f) })
 	}
 	return s.wrap(op, err)
 }
 
 // inTurn makes a call again, for a while, if it fails because another transaction holds what it needs.
-func inTurn(ctx context.Context, call func() error) error {
-	for began := time.Now(); ; time.Sleep(busyPause) {
+func (s *Store) inTurn(ctx context.Context, call func() error) error {
+	for began := time.Now(); ; time.Sleep(rand.N(2 * busyPause)) {
 		err := call()
-		if !errors.Is(err, errAgain) || time.Since(began) > busyFor || ctx.Err() != nil {
+		if !errors.Is(err, errAgain) || time.Since(began) > s.concurrent().Patience || ctx.Err() != nil {
 			return err
 		}
 	}

@@ -144,7 +144,7 @@ func (t *Tx) do(ctx context.Context, op string, f func(*Session) error) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := inTurn(ctx, func() error { return t.call(ctx, f) })
+	err := t.store.inTurn(ctx, func() error { return t.call(ctx, f) })
 	t.left = t.left || err == nil && t.session.flows.left
 	return t.store.wrap(op, err)
 }

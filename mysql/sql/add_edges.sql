@@ -11,5 +11,5 @@ select
 from json_table(?1, '$[*]' columns (
   child bigint path '$.child',
   parent bigint path '$.parent',
-  need varchar(16) path '$.need'
+  need varchar(16) character set utf8mb4 path '$.need'
 )) l

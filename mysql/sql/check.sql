@@ -69,12 +69,12 @@ where j.unique_held = 1 and j.unique_key is not null and k.job is null
 union all
 select concat('job ', k.id, ': ', json_length(k.errors), ' errors kept, the longest is ', (
   select max(length(x.error))
-  from json_table(case when k.readable then k.errors else '[]' end, '$[*]' columns (error longtext path '$.error')) x
+  from json_table(case when k.readable then k.errors else '[]' end, '$[*]' columns (error longtext character set utf8mb4 path '$.error')) x
 ), ' bytes')
 from kept k
 where k.readable and (json_length(k.errors) > 10 or exists (
     select 1
-    from json_table(case when k.readable then k.errors else '[]' end, '$[*]' columns (error longtext path '$.error')) x
+    from json_table(case when k.readable then k.errors else '[]' end, '$[*]' columns (error longtext character set utf8mb4 path '$.error')) x
     where length(x.error) > 4096
   ))
 union all

@@ -15,7 +15,7 @@ set @dibs_keys = (
 )
 -- then
 delete u
-from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) path '$[0]', unique_key varchar(512) path '$[1]')) i
+from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
 straight_join dibs_unique_window u on u.queue = i.queue and u.unique_key = i.unique_key
 -- then
 set @dibs_keys = (
@@ -29,11 +29,11 @@ set @dibs_keys = (
   ) x
 )
 -- then
-update json_table(@dibs_keys, '$[*]' columns (queue varchar(255) path '$[0]', unique_key varchar(512) path '$[1]')) i
+update json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
 straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
 set k.check_at = ?1 + 60000000
 -- then
 delete k
-from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) path '$[0]', unique_key varchar(512) path '$[1]')) i
+from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
 straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
 where not exists (select 1 from dibs_job j where j.id = k.job and j.unique_held = 1)

@@ -4,7 +4,7 @@
 -- Columns out: none.
 -- Concurrency: each worker writes its own row; it passes over those of lost ones that others have locked.
 delete w
-from json_table(?1, '$[*]' columns (id varchar(32) path '$')) i
+from json_table(?1, '$[*]' columns (id varchar(32) character set utf8mb4 path '$')) i
 straight_join dibs_worker w on w.id = unhex(i.id)
 -- then
 set @dibs_workers = (
@@ -19,5 +19,5 @@ set @dibs_workers = (
 )
 -- then
 delete w
-from json_table(@dibs_workers, '$[*]' columns (id varchar(32) path '$')) i
+from json_table(@dibs_workers, '$[*]' columns (id varchar(32) character set utf8mb4 path '$')) i
 straight_join dibs_worker w on w.id = unhex(i.id)

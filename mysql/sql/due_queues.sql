@@ -3,7 +3,7 @@
 -- Columns out: queue. Also one whose jobs a limit, a rate or a group's places keep waiting.
 -- Concurrency: a plain read of the transaction's snapshot; locks nothing.
 select q.name
-from json_table(?1, '$[*]' columns (name varchar(255) path '$')) i
+from json_table(?1, '$[*]' columns (name varchar(255) character set utf8mb4 path '$')) i
 straight_join dibs_queue q on q.name = i.name
 where not q.paused and (
   exists (

@@ -9,7 +9,7 @@ set @dibs_leases = (
   select json_arrayagg(json_array(x.id, x.nth))
   from (
     select j.id, i.nth
-    from json_table(?1, '$[*]' columns (nth for ordinality, id bigint path '$.id', token varchar(32) path '$.token')) i
+    from json_table(?1, '$[*]' columns (nth for ordinality, id bigint path '$.id', token varchar(32) character set utf8mb4 path '$.token')) i
     straight_join dibs_job j on j.id = i.id
     where j.token = unhex(i.token) and j.lease_until > ?2
     limit 1000000

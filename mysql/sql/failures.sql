@@ -19,7 +19,7 @@ from (
     d.attempt,
     if(json_valid(d.errors), json_value(convert(d.errors using utf8mb4), concat('$[', json_length(d.errors) - 1, '].error')), '') as error,
     row_number() over (partition by d.queue order by d.finished_at desc, d.id desc) as nth
-  from json_table(?1, '$[*]' columns (name varchar(255) path '$')) q
+  from json_table(?1, '$[*]' columns (name varchar(255) character set utf8mb4 path '$')) q
   straight_join dibs_finished d force index (by_time) on d.queue = q.name and d.state = 'dead'
   where (d.finished_at < ?3 or d.finished_at = ?3 and d.id < ?4)
 ) x

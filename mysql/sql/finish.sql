@@ -61,11 +61,11 @@ select
 from json_table(?1, '$[*]' columns (
   id bigint path '$',
   named bigint path '$.id',
-  state varchar(16) path '$.state',
+  state varchar(16) character set utf8mb4 path '$.state',
   cancel tinyint path '$.cancel',
   cause bigint path '$.cause',
-  errors longtext path '$.errors',
-  result longtext path '$.result'
+  errors longtext character set utf8mb4 path '$.errors',
+  result longtext character set utf8mb4 path '$.result'
 )) l
 straight_join dibs_job j on j.id = coalesce(l.named, l.id)
 on duplicate key update id = values(id)

@@ -6,7 +6,7 @@
 update json_table(?1, '$[*]' columns (
   id bigint path '$.id',
   run_at bigint path '$.run_at',
-  errors longtext path '$.errors'
+  errors longtext character set utf8mb4 path '$.errors'
 )) l
 straight_join dibs_job j on j.id = l.id
 set

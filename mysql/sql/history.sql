@@ -8,7 +8,7 @@
 --   is no longer in the tally, so each change is read once.
 with wanted (queue) as (
   select distinct q.name
-  from json_table(?1, '$[*]' columns (name varchar(255) path '$')) q
+  from json_table(?1, '$[*]' columns (name varchar(255) character set utf8mb4 path '$')) q
 )
 select null as queue, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 * 60000000, 0, 0, 0, 0, 0, 0, 0
 union all

@@ -6,7 +6,7 @@ set @dibs_locked = (
   select count(*)
   from (
     select k.check_at
-    from json_table(?1, '$[*]' columns (queue varchar(255) path '$[0]', unique_key varchar(512) path '$[1]')) i
+    from json_table(?1, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
     straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
     limit 1000000
     for update skip locked
@@ -15,6 +15,6 @@ set @dibs_locked = (
 -- then
 select @dibs_locked, (
   select count(*)
-  from json_table(?1, '$[*]' columns (queue varchar(255) path '$[0]', unique_key varchar(512) path '$[1]')) i
+  from json_table(?1, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
   straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
 )

@@ -32,10 +32,10 @@ select
   i.worker,
   i.at,
   json_array(i.id)
-from json_table(@dibs_claims, '$[*]' columns (token varchar(32) path '$.token', queue varchar(255) path '$.queue', worker varchar(255) path '$.worker', at bigint path '$.at', id bigint path '$.id')) i
+from json_table(@dibs_claims, '$[*]' columns (token varchar(32) character set utf8mb4 path '$.token', queue varchar(255) character set utf8mb4 path '$.queue', worker varchar(255) character set utf8mb4 path '$.worker', at bigint path '$.at', id bigint path '$.id')) i
 on duplicate key update
   check_at = least(check_at, values(check_at)),
   ids = json_array_append(ids, '$', json_extract(values(ids), '$[0]'))
 -- then
 select unhex(i.token)
-from json_table(@dibs_claims, '$[*]' columns (token varchar(32) path '$.token')) i
+from json_table(@dibs_claims, '$[*]' columns (token varchar(32) character set utf8mb4 path '$.token')) i

@@ -30,5 +30,5 @@ select
   q.group_rate_burst,
   q.group_rates
 from dibs_queue q
-where ?1 is null or q.name in (select i.name from json_table(?1, '$[*]' columns (name varchar(255) path '$')) i)
+where ?1 is null or q.name in (select i.name from json_table(?1, '$[*]' columns (name varchar(255) character set utf8mb4 path '$')) i)
 order by q.name

@@ -15,7 +15,7 @@ set @dibs_ids = (
       and j.attempt - j.excused < j.max_attempts
       and j.cancel_requested = 0
     limit 1000000
-    for update of j skip locked
+    for update skip locked
   ) x
 )
 -- then

@@ -9,8 +9,8 @@ select
   s.name,
   s.owner,
   s.settings,
-  case when s.name in (select i.name from json_table(?2, '$[*]' columns (name varchar(255) path '$')) i) then s.payload end,
-  case when s.name in (select i.name from json_table(?2, '$[*]' columns (name varchar(255) path '$')) i) then s.metadata end,
+  case when s.name in (select i.name from json_table(?2, '$[*]' columns (name varchar(255) character set utf8mb4 path '$')) i) then s.payload end,
+  case when s.name in (select i.name from json_table(?2, '$[*]' columns (name varchar(255) character set utf8mb4 path '$')) i) then s.metadata end,
   s.paused,
   s.since,
   s.next_at,
@@ -18,5 +18,5 @@ select
   s.last_job,
   0
 from (select 1 as one) o
-left join dibs_schedule s on ?1 is null or s.name in (select i.name from json_table(?1, '$[*]' columns (name varchar(255) path '$')) i)
+left join dibs_schedule s on ?1 is null or s.name in (select i.name from json_table(?1, '$[*]' columns (name varchar(255) character set utf8mb4 path '$')) i)
 order by s.name

@@ -4,4 +4,4 @@
 -- Concurrency: appends rows, so it waits for nobody.
 insert into dibs_wake (queue, group_key, not_before)
 select l.queue, l.group_key, ?2
-from json_table(?1, '$[*]' columns (queue varchar(255) path '$[0]', group_key varchar(255) path '$[1]')) l
+from json_table(?1, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', group_key varchar(255) character set utf8mb4 path '$[1]')) l
