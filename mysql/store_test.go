@@ -39,10 +39,21 @@ func TestStore(t *testing.T) {
 		return storetest.Setup{
 			Store:   s,
 			Another: func(t testing.TB) admin.Database { return open(t) },
-			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(s.DB(), s.SQLTx)},
+			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(callers(t, address), s.SQLTx)},
 			Pass:    func(ctx context.Context, d time.Duration) error { return pass(ctx, s.DB(), d) },
 		}
 	})
+}
+
+// callers is a pool of a program that has settings of its own.
+func callers(t testing.TB, address string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", address+"?tx_isolation=%27READ-COMMITTED%27&sql_mode=%27PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES%27")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
 }
 
 // pass lets time pass in a database: it subtracts d from every time in it, and from minutes the whole minutes of d.

@@ -51,7 +51,7 @@ func (t *test) runSQL(statements ...string) {
 
 func (t *test) tables(text string) string {
 	prefix := "" // on PostgreSQL, the schema dibs is in the search_path
-	if t.Database == SQLite.Database {
+	if t.Database != PostgreSQL.Database {
 		prefix = "dibs_"
 	}
 	return fmt.Sprintf(text, prefix)

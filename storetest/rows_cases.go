@@ -122,7 +122,7 @@ func rowsDeleted(t *test) {
 // runs returns the columns of a job that was marked as running with SQL.
 func (t *test) runs(hours int) map[string]string {
 	return map[string]string{
-		"token": t.one("gen_random_uuid()", "randomblob(16)"), "lease_until": t.at(hours), "claimed_at": t.at(-2), "attempt": "1", "worker": "'w'",
+		"token": t.token(), "lease_until": t.at(hours), "claimed_at": t.at(-2), "attempt": "1", "worker": "'w'",
 	}
 }
 
@@ -243,7 +243,7 @@ func rowsBesides(t *test) {
 	t.must(t.db.DeleteSchedule(t.ctx, "bad"))
 	t.runSQL(t.one(
 		"insert into %sworker values (gen_random_uuid(), '', '', -1, '', '{a}', '{}', -5, 'sleeping', '0001-01-01', '290000-01-01')",
-		"insert into %sworker values (randomblob(16), '', '', -1, '', '[null, 5, {}]', '[7]', -5, 'sleeping', -9000000000000000000, 9000000000000000000)"))
+		"insert into %sworker values ("+t.token()+", '', '', -1, '', '[null, 5, {}]', '[7]', -5, 'sleeping', -9000000000000000000, 9000000000000000000)"))
 	t.readAll()
 }
 
@@ -271,8 +271,8 @@ func (t *test) refuseEnded() {
 
 // What no constraint refuses on PostgreSQL, since every finish, or every enqueue and claim, would pay for it.
 func rowsOfUpkeep(t *test) {
-	if t.Database == SQLite.Database {
-		return // there, no row holds an infinite time, and counts are checked
+	if t.Database != PostgreSQL.Database {
+		return // elsewhere, no row holds an infinite time, and counts are checked
 	}
 	t.enqueue(copies(3, dibs.NewJob{Queue: "q", Kind: "k"})...)
 	t.finish(t.claimOne(dibs.ClaimRequest{Queue: "q"}).Lease().Complete(nil))

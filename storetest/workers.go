@@ -62,7 +62,7 @@ func (t *test) worker(name string) dibs.WorkerInfo {
 func (t *test) notSeen(name string, d time.Duration) {
 	t.Helper()
 	ago := fmt.Sprintf("interval '%d milliseconds'", d.Milliseconds())
-	if t.Database == SQLite.Database {
+	if t.Database != PostgreSQL.Database {
 		ago = fmt.Sprint(d.Microseconds())
 	}
 	t.runSQL(fmt.Sprintf("update %%sworker set seen_at = seen_at - %s where name = '%s'", ago, name))
@@ -282,7 +282,7 @@ func worksUnregistered(t *test) {
 	<-ran
 	stop()
 	back := "alter table hidden rename to worker"
-	if t.Database == SQLite.Database {
+	if t.Database != PostgreSQL.Database {
 		back = "alter table hidden rename to dibs_worker"
 	}
 	tx := t.beginTx()

@@ -37,7 +37,28 @@ create table if not exists dibs_queue (
   payload_limit int not null,
   group_rates tinyint not null default 0, -- 1 once a group was given a rate
   created_at bigint not null,
-  constraint queue_claim_order_is_fifo_lifo_or_fair check (claim_order in ('fifo', 'lifo', 'fair'))
+  constraint queue_name_is_1_to_255_long check (length(name) between 1 and 255),
+  constraint queue_flags_are_0_or_1 check (paused in (0, 1) and strict in (0, 1) and group_rates in (0, 1)),
+  constraint queue_concurrency_is_0_to_1000000 check (concurrency between 0 and 1000000),
+  constraint queue_rate_is_n_per_1s_to_31days_with_burst check (
+    rate_burst between 0 and 1000000000 and (rate_n = 0 or rate_n between 1 and 1000000000 and rate_per between 1000000 and 2678400000000)
+  ),
+  constraint queue_group_limit_is_1_to_1000000 check (group_limit between 1 and 1000000),
+  constraint queue_group_rate_is_n_per_1s_to_31days_with_burst check (
+    (group_rate_n = 0 and group_rate_burst >= 0)
+    or (group_rate_n between 1 and 1000000000 and group_rate_per between 1000000 and 2678400000000 and group_rate_burst between 0 and 1000000000)
+  ),
+  constraint queue_claim_order_is_fifo_lifo_or_fair check (claim_order in ('fifo', 'lifo', 'fair')),
+  constraint queue_lease_is_100ms_to_24h check (lease between 100000 and 86400000000),
+  constraint queue_job_timeout_is_0_to_10years check (job_timeout between 0 and 315360000000000),
+  constraint queue_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
+  constraint queue_backoff_is_1ms_to_10years_factor_1_to_1000_jitter_0_to_1 check (
+    backoff_base >= 1000 and backoff_max between backoff_base and 315360000000000 and backoff_factor between 1 and 1000 and backoff_jitter between 0 and 1
+  ),
+  constraint queue_keeps_finished_jobs_for_0_to_10years check (
+    keep_completed between 0 and 315360000000000 and keep_dead between 0 and 315360000000000 and keep_cancelled between 0 and 315360000000000
+  ),
+  constraint queue_payload_limit_is_2_to_67108864 check (payload_limit between 2 and 67108864)
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- A row is locked by the transaction that has a turn (package rowstore says what turns are).
@@ -59,7 +80,8 @@ create table if not exists dibs_rate (
   held_until bigint null, -- of a group: when it is to be settled anew, as it waits for its rate
   primary key (queue, group_key),
   key held (queue, held_until),
-  key saved (n, full_ns)
+  key saved (n, full_ns),
+  constraint rate_is_n_per_1s_to_31days_with_burst check (n >= 0 and burst >= 0 and (n = 0 or per between 1000000 and 2678400000000))
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- A schedule enqueues a job at each of its ticks.
@@ -74,7 +96,14 @@ create table if not exists dibs_schedule (
   last_job bigint null,
   metadata longblob null,
   payload longblob not null, -- of its jobs
-  key next_tick (next_at)
+  key next_tick (next_at),
+  constraint schedule_paused_is_0_or_1 check (paused in (0, 1)),
+  constraint schedule_settings_is_a_json_object check (json_valid(settings) and json_type(settings) = 'OBJECT'),
+  constraint schedule_payload_is_json check (json_valid(payload)),
+  constraint schedule_metadata_is_a_json_object check (metadata is null or json_valid(metadata) and json_type(metadata) = 'OBJECT'),
+  constraint schedule_times_are_in_years_1970_to_9999 check (
+    since between 0 and 253402300799999999 and (next_at is null or next_at between 0 and 253402300799999999)
+  )
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- The register of workers: one row for each run of a worker, written every ten seconds.
@@ -90,7 +119,10 @@ create table if not exists dibs_worker (
   state varbinary(16) not null,
   since bigint not null,
   seen_at bigint not null,
-  key seen (seen_at)
+  key seen (seen_at),
+  constraint worker_has_queues_and_kinds_as_json_arrays check (
+    json_valid(queues) and json_type(queues) = 'ARRAY' and (kinds is null or json_valid(kinds) and json_type(kinds) = 'ARRAY')
+  )
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Live jobs. gate: 0 ready, 1 blocked by its group, 2 grouped and not yet due, 3 claimed, 5 waiting for the jobs that it
@@ -135,11 +167,31 @@ create table if not exists dibs_job (
   key lane (queue, gate, priority, run_at, id),
   key place (queue, group_key, place, priority, run_at, id),
   key fair (queue, fair, turn, admitted, id),
-  key later (place, run_at),
+  key later (place, queue, run_at),
   key flow (flow, id),
+  constraint job_names_are_1_to_255_long check (
+    length(queue) between 1 and 255 and length(kind) between 1 and 255 and (group_key is null or length(group_key) between 1 and 255)
+  ),
+  constraint job_priority_is_0_to_32767 check (priority between 0 and 32767),
+  constraint job_run_at_is_in_years_1_to_9999 check (run_at between -62135596800000000 and 253402300799999999),
+  constraint job_gate_fits_group_and_token check (
+    case gate
+      when 0 then 1
+      when 1 then group_key is not null and token is null
+      when 2 then group_key is not null and token is null
+      when 3 then token is not null
+      when 5 then token is null
+      else 0
+    end
+  ),
+  constraint job_excused_is_0_to_attempt check (excused between 0 and attempt and excused <= 2000000000),
+  constraint job_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
+  constraint job_has_attempts_left_until_it_is_claimed check (token is not null or attempt - excused < max_attempts),
   constraint job_runs_with_token_lease_and_start check (
     (token is null) = (gate <> 3) and (token is null) = (lease_until is null) and (token is null or claimed_at is not null)
-  )
+  ),
+  constraint job_flags_are_0_or_1 check (unique_held in (0, 1) and cancel_requested in (0, 1) and followed in (0, 1)),
+  constraint job_holds_a_unique_key_that_it_has check (unique_held = 0 or unique_key is not null and unique_until is not null)
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Unique keys. Whoever enqueues a job with a key locks its row, whether or not a job holds it. job holds the key if its
@@ -194,7 +246,8 @@ create table if not exists dibs_finished (
   key by_end (state, finished_at, id),
   key by_cause (cause),
   key by_flow (flow, state),
-  constraint finished_state_is_completed_dead_or_cancelled check (state in ('completed', 'dead', 'cancelled'))
+  constraint finished_state_is_completed_dead_or_cancelled check (state in ('completed', 'dead', 'cancelled')),
+  constraint finished_cancel_requested_is_0_or_1 check (cancel_requested in (0, 1))
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- A job comes after another, whose end it needs. stage: 1 until that end was looked at, then 0, and 2 once the child
@@ -215,7 +268,8 @@ create table if not exists dibs_edge (
 -- transaction has left to the next ones. Rows are only added and deleted.
 create table if not exists dibs_ended_list (
   id bigint auto_increment primary key,
-  ids longblob not null
+  ids longblob not null,
+  constraint ended_list_ids_is_a_json_array check (json_valid(ids) and json_type(ids) = 'ARRAY')
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- What the attempts of jobs have done, one row for each step, in their order.
@@ -238,7 +292,8 @@ create table if not exists dibs_group_limit (
   queue varbinary(255) not null,
   group_key varbinary(255) not null,
   places int not null,
-  primary key (queue, group_key)
+  primary key (queue, group_key),
+  constraint group_limit_is_0_to_1000000 check (places between 0 and 1000000)
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- One row per claim call; ids is a JSON array. The sweep looks at it from check_at on.
@@ -249,7 +304,8 @@ create table if not exists dibs_claim (
   check_at bigint not null,
   ids longblob not null,
   key by_check (check_at),
-  key by_queue (queue, worker)
+  key by_queue (queue, worker),
+  constraint claim_ids_is_a_json_array check (json_valid(ids) and json_type(ids) = 'ARRAY')
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Changes of counts by queue and minute since 1970. A count is the sum of all its rows; each transaction appends one for
@@ -271,7 +327,11 @@ create table if not exists dibs_tally (
   died bigint not null default 0,
   wait_us bigint not null,
   run_us bigint not null,
-  key by_minute (queue, minute)
+  key by_minute (queue, minute),
+  constraint tally_counts_are_below_1e15 check (
+    greatest(waiting, blocked, running, completed, dead, cancelled) < 1000000000000000
+    and least(waiting, blocked, running, completed, dead, cancelled) > -1000000000000000
+  )
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Groups whose places are to be given anew by the next admission after not_before.
