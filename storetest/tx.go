@@ -381,9 +381,9 @@ func txCutOff(t *test) {
 func txPlaceGivenBack(t *test) {
 	all := t.enqueue(copies(2, grouped("g"))...)
 	tx := t.beginTx()
-	t.must(tx.Exec(t.ctx, "savepoint before"))
+	t.must(tx.Exec(t.ctx, "savepoint earlier"))
 	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), all[:1])
-	t.must(tx.Exec(t.ctx, "rollback to savepoint before"))
+	t.must(tx.Exec(t.ctx, "rollback to savepoint earlier"))
 	t.enqueueOn(tx, grouped("g"))
 	t.must(tx.Commit())
 	t.claimExactly("after the commit", all[0])

@@ -202,9 +202,9 @@ func txClaimUndone(t *test) {
 		t.set(dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(keep)})
 		id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
 		tx := t.beginTx()
-		t.must(tx.Exec(t.ctx, "savepoint before"))
+		t.must(tx.Exec(t.ctx, "savepoint earlier"))
 		undone := t.claimOn(tx, dibs.ClaimRequest{N: 1})
-		t.must(tx.Exec(t.ctx, "rollback to savepoint before"))
+		t.must(tx.Exec(t.ctx, "rollback to savepoint earlier"))
 		t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{undone[0].Lease().RetryAfter(0, "e")}), id)
 		reclaimed := t.claimOn(tx, dibs.ClaimRequest{N: 1})
 		sameIDs(t, "claimed again", ids(reclaimed), []int64{id})
@@ -220,10 +220,10 @@ func txClaimRefinished(t *test) {
 	id := t.enqueue(dibs.NewJob{Kind: "k", Payload: "p", UniqueKey: "u"})[0]
 	tx := t.beginTx()
 	j := t.claimOn(tx, dibs.ClaimRequest{N: 1})[0]
-	t.must(tx.Exec(t.ctx, "savepoint before"))
+	t.must(tx.Exec(t.ctx, "savepoint earlier"))
 	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().RetryAfter(0, "e")}))
 	t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Die("again")}), id)
-	t.must(tx.Exec(t.ctx, "rollback to savepoint before"))
+	t.must(tx.Exec(t.ctx, "rollback to savepoint earlier"))
 	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Die("d")}))
 	t.must(tx.Commit())
 	got := t.get(id)

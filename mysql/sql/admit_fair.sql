@@ -3,17 +3,15 @@
 --   ?5 the turn after these, ?6 number of the admission.
 -- Columns out: none.
 -- Concurrency: as admit.sql.
-set @dibs_ids = (
-  select json_arrayagg(x.id)
-  from (
-    select j.id
-    from dibs_job j force index (place)
-    where j.queue = ?1 and j.group_key = ?2 and j.place = 1
-    order by j.priority, j.run_at, j.id
-    limit ?3
-    for update skip locked
-  ) x
-)
+select json_arrayagg(x.id) into @dibs_ids
+from (
+  select j.id
+  from dibs_job j force index (place)
+  where j.queue = ?1 and j.group_key = ?2 and j.place = 1
+  order by j.priority, j.run_at, j.id
+  limit ?3
+  for update skip locked
+) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (nth for ordinality, id bigint path '$')) i
 straight_join dibs_job j on j.id = i.id

@@ -6,23 +6,21 @@
 --   max_attempts, group, unique key, unique until, cancel_requested, created_at, errors, flow or 0.
 -- Concurrency: it locks the jobs that it takes, and passes over locked ones. Their entries leave the front of the index lane, so
 --   that claims never read running jobs. Jobs of groups whose places are to be given anew are left out.
-set @dibs_ids = (
-  select json_arrayagg(x.id)
-  from (
-    select j.id
-    from dibs_job j force index (lane)
-    where j.queue = ?1 and j.gate = 0 and j.priority = ?2 and j.run_at <= ?3
-    and (?4 is null or json_contains(?4, json_quote(convert(j.kind using utf8mb4))))
-    and (j.group_key is null or not exists (
-      select 1
-      from dibs_wake w
-      where w.queue = ?1 and w.group_key = j.group_key and w.not_before <= ?3
-    ))
-    order by j.run_at, j.id
-    limit ?5
-    for update skip locked
-  ) x
-)
+select json_arrayagg(x.id) into @dibs_ids
+from (
+  select j.id
+  from dibs_job j force index (lane)
+  where j.queue = ?1 and j.gate = 0 and j.priority = ?2 and j.run_at <= ?3
+  and (?4 is null or json_contains(?4, json_quote(convert(j.kind using utf8mb4))))
+  and (j.group_key is null or not exists (
+    select 1
+    from dibs_wake w
+    where w.queue = ?1 and w.group_key = j.group_key and w.not_before <= ?3
+  ))
+  order by j.run_at, j.id
+  limit ?5
+  for update skip locked
+) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_job j on j.id = i.id

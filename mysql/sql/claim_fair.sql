@@ -2,17 +2,15 @@
 -- Parameters: ?1 a JSON array of their ids, ?2 now, ?3 token, ?4 end of the lease, ?5 worker.
 -- Columns out: as claim.sql.
 -- Concurrency: as claim.sql.
-set @dibs_ids = (
-  select json_arrayagg(x.id)
-  from (
-    select j.id
-    from json_table(?1, '$[*]' columns (id bigint path '$')) i
-    straight_join dibs_job j on j.id = i.id
-    where j.gate = 0 and j.turn is not null
-    limit 100000
-    for update skip locked
-  ) x
-)
+select json_arrayagg(x.id) into @dibs_ids
+from (
+  select j.id
+  from json_table(?1, '$[*]' columns (id bigint path '$')) i
+  straight_join dibs_job j on j.id = i.id
+  where j.gate = 0 and j.turn is not null
+  limit 100000
+  for update skip locked
+) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_job j on j.id = i.id

@@ -5,23 +5,21 @@
 -- Columns out: gate; whether the job was a started one; the turn and the admission of a fair queue, or null.
 -- Concurrency: in the turn to admit; admit.sql gives the places to the first jobs in the same transaction. It passes over jobs that
 --   others have locked.
-set @dibs_ids = (
-  select json_arrayagg(y.id)
+select json_arrayagg(y.id) into @dibs_ids
+from (
+  select
+    x.id,
+    x.started,
+    row_number() over (partition by x.started order by x.priority, x.run_at, x.id) as nth
   from (
-    select
-      x.id,
-      x.started,
-      row_number() over (partition by x.started order by x.priority, x.run_at, x.id) as nth
-    from (
-      select j.id, j.priority, j.run_at, ?4 and j.attempt > 0 as started
-      from dibs_job j force index (place)
-      where j.queue = ?1 and j.group_key = ?2 and j.place = 0
-      limit 10000000
-      for update skip locked
-    ) x
-  ) y
-  where not y.started or y.nth > ?5
-)
+    select j.id, j.priority, j.run_at, ?4 and j.attempt > 0 as started
+    from dibs_job j force index (place)
+    where j.queue = ?1 and j.group_key = ?2 and j.place = 0
+    limit 10000000
+    for update skip locked
+  ) x
+) y
+where not y.started or y.nth > ?5
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_job j on j.id = i.id

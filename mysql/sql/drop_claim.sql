@@ -3,12 +3,14 @@
 -- Parameters: ?1 token, ?2 how many of its jobs were finished.
 -- Columns out: none.
 -- Concurrency: in the transaction of the finish. It passes over the claim if a sweep looks at it just now, which then forgets it.
-set @dibs_token = (
-  select hex(token)
+select max(hex(x.token)) into @dibs_token
+from (
+  select token
   from dibs_claim
   where token = ?1 and json_length(ids) = ?2
+  limit 1
   for update skip locked
-)
+) x
 -- then
 delete from dibs_claim
 where token = unhex(@dibs_token)

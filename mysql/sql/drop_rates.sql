@@ -4,18 +4,16 @@
 -- Columns out: none.
 -- Concurrency: in the turn to sweep. It passes over rows that others have locked, and keeps those of queues with starts that are
 --   not counted yet.
-set @dibs_keys = (
-  select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.group_key using utf8mb4)))
-  from (
-    select r.queue, r.group_key
-    from dibs_rate r force index (saved)
-    where r.n = 0 and r.group_key <> '' and r.full_ns <= ?1 * 1000 and r.not_before <= ?1 and r.held_until is null
-      and not exists (select 1 from dibs_start s where s.queue = r.queue)
-    order by r.full_ns
-    limit ?2
-    for update skip locked
-  ) x
-)
+select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.group_key using utf8mb4))) into @dibs_keys
+from (
+  select r.queue, r.group_key
+  from dibs_rate r force index (saved)
+  where r.n = 0 and r.group_key <> '' and r.full_ns <= ?1 * 1000 and r.not_before <= ?1 and r.held_until is null
+    and not exists (select 1 from dibs_start s where s.queue = r.queue)
+  order by r.full_ns
+  limit ?2
+  for update skip locked
+) x
 -- then
 delete r
 from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', group_key varchar(512) character set utf8mb4 path '$[1]')) i

@@ -3,37 +3,38 @@
 -- Columns out: none.
 -- Concurrency: in the turn to sweep. It passes over rows that others have locked. Keys that no job holds go too, some time after
 --   they were last looked at.
-set @dibs_keys = (
-  select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.unique_key using utf8mb4)))
-  from (
-    select u.queue, u.unique_key
-    from dibs_unique_window u force index (by_end)
-    where u.until <= ?1
-    limit ?2
-    for update skip locked
-  ) x
-)
+select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.unique_key using utf8mb4))) into @dibs_keys
+from (
+  select u.queue, u.unique_key
+  from dibs_unique_window u force index (by_end)
+  where u.until <= ?1
+  limit ?2
+  for update skip locked
+) x
 -- then
 delete u
 from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
 straight_join dibs_unique_window u on u.queue = i.queue and u.unique_key = i.unique_key
 -- then
-set @dibs_keys = (
-  select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.unique_key using utf8mb4)))
-  from (
-    select k.queue, k.unique_key
-    from dibs_key k force index (by_check)
-    where k.check_at <= ?1
-    limit ?2
-    for update skip locked
-  ) x
-)
+select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.unique_key using utf8mb4))) into @dibs_keys
+from (
+  select k.queue, k.unique_key
+  from dibs_key k force index (by_check)
+  where k.check_at <= ?1
+  limit ?2
+  for update skip locked
+) x
 -- then
-update json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
+select json_arrayagg(json_array(convert(k.queue using utf8mb4), convert(k.unique_key using utf8mb4))) into @dibs_held
+from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
+straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
+straight_join dibs_job j on j.id = k.job and j.unique_held = 1
+-- then
+update json_table(@dibs_held, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
 straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
 set k.check_at = ?1 + 60000000
 -- then
 delete k
 from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
 straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
-where not exists (select 1 from dibs_job j where j.id = k.job and j.unique_held = 1)
+where k.check_at <= ?1

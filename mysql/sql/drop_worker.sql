@@ -7,16 +7,14 @@ delete w
 from json_table(?1, '$[*]' columns (id varchar(32) character set utf8mb4 path '$')) i
 straight_join dibs_worker w on w.id = unhex(i.id)
 -- then
-set @dibs_workers = (
-  select json_arrayagg(hex(x.id))
-  from (
-    select w.id
-    from dibs_worker w force index (seen)
-    where w.seen_at < ?2
-    limit 1000
-    for update skip locked
-  ) x
-)
+select json_arrayagg(hex(x.id)) into @dibs_workers
+from (
+  select w.id
+  from dibs_worker w force index (seen)
+  where w.seen_at < ?2
+  limit 1000
+  for update skip locked
+) x
 -- then
 delete w
 from json_table(@dibs_workers, '$[*]' columns (id varchar(32) character set utf8mb4 path '$')) i

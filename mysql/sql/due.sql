@@ -2,17 +2,15 @@
 -- Parameters: ?1 queue, ?2 now, ?3 how many.
 -- Columns out: group.
 -- Concurrency: in the turn to admit. It passes over jobs that others have locked.
-set @dibs_ids = (
-  select json_arrayagg(x.id)
-  from (
-    select j.id
-    from dibs_job j force index (later)
-    where j.place = 2 and j.queue = ?1 and j.run_at <= ?2
-    order by j.run_at
-    limit ?3
-    for update skip locked
-  ) x
-)
+select json_arrayagg(x.id) into @dibs_ids
+from (
+  select j.id
+  from dibs_job j force index (later)
+  where j.place = 2 and j.queue = ?1 and j.run_at <= ?2
+  order by j.run_at
+  limit ?3
+  for update skip locked
+) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_job j on j.id = i.id

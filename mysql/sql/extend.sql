@@ -5,17 +5,15 @@
 --   look at the claim too late; no row for a lease that was lost.
 -- Concurrency: fenced by the token and the lease's end. It passes over jobs that others have locked. No index contains the
 --   changed columns.
-set @dibs_leases = (
-  select json_arrayagg(json_array(x.id, x.nth))
-  from (
-    select j.id, i.nth
-    from json_table(?1, '$[*]' columns (nth for ordinality, id bigint path '$.id', token varchar(32) character set utf8mb4 path '$.token')) i
-    straight_join dibs_job j on j.id = i.id
-    where j.token = unhex(i.token) and j.lease_until > ?2
-    limit 1000000
-    for update skip locked
-  ) x
-)
+select json_arrayagg(json_array(x.id, x.nth)) into @dibs_leases
+from (
+  select j.id, i.nth
+  from json_table(?1, '$[*]' columns (nth for ordinality, id bigint path '$.id', token varchar(32) character set utf8mb4 path '$.token')) i
+  straight_join dibs_job j on j.id = i.id
+  where j.token = unhex(i.token) and j.lease_until > ?2
+  limit 1000000
+  for update skip locked
+) x
 -- then
 update json_table(@dibs_leases, '$[*]' columns (id bigint path '$[0]', nth int path '$[1]')) i
 straight_join dibs_job j on j.id = i.id

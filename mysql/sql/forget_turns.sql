@@ -3,16 +3,14 @@
 -- Parameters: ?1 queue, ?2 whether it is strict.
 -- Columns out: none.
 -- Concurrency: it passes over jobs that others have locked.
-set @dibs_ids = (
-  select json_arrayagg(x.id)
-  from (
-    select j.id
-    from dibs_job j force index (place)
-    where j.queue = ?1 and j.group_key is not null and j.place in (0, 3)
-    limit 1000000
-    for update skip locked
-  ) x
-)
+select json_arrayagg(x.id) into @dibs_ids
+from (
+  select j.id
+  from dibs_job j force index (place)
+  where j.queue = ?1 and j.group_key is not null and j.place in (0, 3)
+  limit 1000000
+  for update skip locked
+) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_job j on j.id = i.id

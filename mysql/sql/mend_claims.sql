@@ -4,26 +4,24 @@
 -- Columns out: token of each job that had no claim.
 -- Concurrency: in the transaction of the sweep. A claim writes jobs and its row in one
 --   transaction, so a running job without one was damaged by hand.
-set @dibs_claims = (
-  select json_arrayagg(json_object(
-    'token', hex(x.token), 'queue', convert(x.queue using utf8mb4), 'worker', convert(coalesce(x.worker, '') using utf8mb4), 'at', x.lease_until, 'id', x.id
-  ))
+select json_arrayagg(json_object(
+  'token', hex(x.token), 'queue', convert(x.queue using utf8mb4), 'worker', convert(coalesce(x.worker, '') using utf8mb4), 'at', x.lease_until, 'id', x.id
+)) into @dibs_claims
+from (
+  select l.id, l.token, l.queue, l.worker, l.lease_until
   from (
-    select l.id, l.token, l.queue, l.worker, l.lease_until
-    from (
-      select id, token, queue, worker, lease_until
-      from dibs_job
-      where id > ?1
-      order by id
-      limit ?2
-    ) l
-    where l.token is not null and not exists (
-        select 1
-        from dibs_claim c
-        where c.token = l.token and json_contains(c.ids, cast(l.id as char)) and c.check_at <= ?3 + 90000000000
-      )
-  ) x
-)
+    select id, token, queue, worker, lease_until
+    from dibs_job
+    where id > ?1
+    order by id
+    limit ?2
+  ) l
+  where l.token is not null and not exists (
+      select 1
+      from dibs_claim c
+      where c.token = l.token and json_contains(c.ids, cast(l.id as char)) and c.check_at <= ?3 + 90000000000
+    )
+) x
 -- then
 insert into dibs_claim (token, queue, worker, check_at, ids)
 select

@@ -3,22 +3,19 @@
 -- Columns out: none.
 -- Concurrency: in one transaction with prune.sql. It locks the jobs, and passes over those that others have locked, and over the
 --   index entries of jobs that are kept for others that come after them. Their edges go, too.
-set @dibs_pruned = (
-  select json_arrayagg(x.id)
-  from (
-    select f.id
-    from dibs_finished f force index (by_time)
-    where f.queue = ?1 and f.state = ?2 and f.finished_at <= ?3 and f.followed = 0
-    order by f.finished_at, f.id
-    limit ?4
-    for update skip locked
-  ) x
-)
+select json_arrayagg(x.id) into @dibs_pruned
+from (
+  select f.id
+  from dibs_finished f force index (by_time)
+  where f.queue = ?1 and f.state = ?2 and f.finished_at <= ?3 and f.followed = 0
+  order by f.finished_at, f.id
+  limit ?4
+  for update skip locked
+) x
 -- then
 delete e
 from json_table(@dibs_pruned, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_edge e on e.child = i.id
-where not exists (select 1 from dibs_job j where j.id = e.child)
 -- then
 delete s
 from json_table(@dibs_pruned, '$[*]' columns (id bigint path '$')) i

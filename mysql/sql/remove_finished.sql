@@ -3,10 +3,13 @@
 -- Columns out: none.
 -- Concurrency: in one transaction with the change of the counts and, if they were put back, with their
 --   insertion among the live jobs. Those that are not put back lose their edges.
-delete e
+select json_arrayagg(i.id) into @dibs_ids
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
+where not exists (select 1 from dibs_job j where j.id = i.id)
+-- then
+delete e
+from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_edge e on e.child = i.id
-where not exists (select 1 from dibs_job j where j.id = e.child)
 -- then
 delete f
 from json_table(?1, '$[*]' columns (id bigint path '$')) i

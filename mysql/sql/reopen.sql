@@ -57,13 +57,20 @@ from json_table(?1, '$[*]' columns (
 )) i
 straight_join dibs_finished f on f.id = i.id
 -- then
-update json_table(?1, '$[*]' columns (
+select json_arrayagg(json_array(convert(f.queue using utf8mb4), convert(f.unique_key using utf8mb4), f.id)) into @dibs_keys
+from json_table(?1, '$[*]' columns (
   id bigint path '$.id',
   gate int path '$.gate',
   holds tinyint path '$.holds',
   keeps tinyint path '$.keeps'
 )) i
 straight_join dibs_finished f on f.id = i.id
-straight_join dibs_key k on k.queue = f.queue and k.unique_key = f.unique_key
-set k.job = f.id
 where i.holds
+-- then
+update json_table(@dibs_keys, '$[*]' columns (
+  queue varchar(255) character set utf8mb4 path '$[0]',
+  unique_key varchar(512) character set utf8mb4 path '$[1]',
+  id bigint path '$[2]'
+)) i
+straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
+set k.job = i.id

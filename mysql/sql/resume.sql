@@ -3,21 +3,19 @@
 -- Columns out: as claim.sql; no row for a job whose lease has ended, that has no attempts left or is to be cancelled.
 -- Concurrency: fenced by the tokens of the worker's claims, which are lost from here on. It locks the jobs, and passes over those
 --   that others have locked.
-set @dibs_ids = (
-  select json_arrayagg(x.id)
-  from (
-    select j.id
-    from dibs_claim c force index (by_queue)
-    straight_join json_table(c.ids, '$[*]' columns (id bigint path '$')) i
-    straight_join dibs_job j on j.id = i.id and j.token = c.token
-    where c.queue = ?1 and c.worker = ?2
-      and j.lease_until > ?3
-      and j.attempt - j.excused < j.max_attempts
-      and j.cancel_requested = 0
-    limit 1000000
-    for update skip locked
-  ) x
-)
+select json_arrayagg(x.id) into @dibs_ids
+from (
+  select j.id
+  from dibs_claim c force index (by_queue)
+  straight_join json_table(c.ids, '$[*]' columns (id bigint path '$')) i
+  straight_join dibs_job j on j.id = i.id and j.token = c.token
+  where c.queue = ?1 and c.worker = ?2
+    and j.lease_until > ?3
+    and j.attempt - j.excused < j.max_attempts
+    and j.cancel_requested = 0
+  limit 1000000
+  for update skip locked
+) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_job j on j.id = i.id

@@ -2,16 +2,14 @@
 -- Parameters: ?1 turn, ?2 queue.
 -- Columns out: 1 if it is taken; 1 if the turn has a row.
 -- Concurrency: it never waits: it passes over a row that others have locked.
-set @dibs_locked = (
-  select x.what
-  from (
-    select what
-    from dibs_turn
-    where what = ?1 and queue = ?2
-    limit 1
-    lock in share mode skip locked
-  ) x
-)
+select max(x.what) into @dibs_locked
+from (
+  select what
+  from dibs_turn
+  where what = ?1 and queue = ?2
+  limit 1
+  lock in share mode skip locked
+) x
 -- then
 select @dibs_locked is not null, exists (
   select 1
