@@ -14,7 +14,7 @@ from (
 ) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (nth for ordinality, id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 set
   j.gate = 0,
   j.turn = coalesce(json_value(?4, concat('$[', i.nth - 1, '][0]')), ?5 + i.nth - 1 - json_length(?4)),

@@ -23,7 +23,7 @@ from (
 ) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 set
   j.gate = 3,
   j.token = ?6,
@@ -50,4 +50,4 @@ select
   j.errors,
   coalesce(j.flow, 0)
 from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id

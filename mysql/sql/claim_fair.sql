@@ -6,14 +6,14 @@ select json_arrayagg(x.id) into @dibs_ids
 from (
   select j.id
   from json_table(?1, '$[*]' columns (id bigint path '$')) i
-  straight_join dibs_job j on j.id = i.id
+  straight_join dibs_job j force index (primary) on j.id = i.id
   where j.gate = 0 and j.turn is not null
   limit 100000
   for update skip locked
 ) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 set
   j.gate = 3,
   j.token = ?3,
@@ -40,4 +40,4 @@ select
   j.errors,
   coalesce(j.flow, 0)
 from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id

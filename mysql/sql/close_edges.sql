@@ -3,5 +3,5 @@
 -- Columns out: none.
 -- Concurrency: in the transaction that has read the edges.
 update json_table(?1, '$[*]' columns (child bigint path '$[0]', parent bigint path '$[1]')) l
-straight_join dibs_edge e on e.child = l.child and e.parent = l.parent
+straight_join dibs_edge e force index (primary) on e.child = l.child and e.parent = l.parent
 set e.stage = ?2

@@ -22,9 +22,9 @@ from (
 where not y.started or y.nth > ?5
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 set j.gate = case when j.run_at <= ?3 then 1 else 2 end
 -- then
 select j.gate, ?4 and j.attempt > 0, j.turn, j.admitted
 from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id

@@ -14,4 +14,4 @@ from (
 -- then
 delete a
 from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_audit a on a.id = i.id
+straight_join dibs_audit a force index (primary) on a.id = i.id

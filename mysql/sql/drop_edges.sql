@@ -9,4 +9,4 @@ where not exists (select 1 from dibs_job j where j.id = i.id)
 -- then
 delete e
 from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_edge e on e.child = i.id
+straight_join dibs_edge e force index (primary) on e.child = i.id

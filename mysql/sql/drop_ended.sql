@@ -4,4 +4,4 @@
 -- Concurrency: in the transaction that has looked at the jobs.
 delete l
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_ended_list l on l.id = i.id
+straight_join dibs_ended_list l force index (primary) on l.id = i.id

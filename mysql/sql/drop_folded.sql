@@ -4,4 +4,4 @@
 -- Concurrency: in one transaction with the addition, so every snapshot has the same sums.
 delete t
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_tally t on t.id = i.id
+straight_join dibs_tally t force index (primary) on t.id = i.id

@@ -17,4 +17,4 @@ from (
 -- then
 delete r
 from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', group_key varchar(512) character set utf8mb4 path '$[1]')) i
-straight_join dibs_rate r on r.queue = i.queue and r.group_key = i.group_key
+straight_join dibs_rate r force index (primary) on r.queue = i.queue and r.group_key = i.group_key

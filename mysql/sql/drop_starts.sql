@@ -4,4 +4,4 @@
 -- Concurrency: in the turn to admit.
 delete t
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_start t on t.id = i.id
+straight_join dibs_start t force index (primary) on t.id = i.id

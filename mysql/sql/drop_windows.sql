@@ -14,7 +14,7 @@ from (
 -- then
 delete u
 from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
-straight_join dibs_unique_window u on u.queue = i.queue and u.unique_key = i.unique_key
+straight_join dibs_unique_window u force index (primary) on u.queue = i.queue and u.unique_key = i.unique_key
 -- then
 select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.unique_key using utf8mb4))) into @dibs_keys
 from (
@@ -27,14 +27,14 @@ from (
 -- then
 select json_arrayagg(json_array(convert(k.queue using utf8mb4), convert(k.unique_key using utf8mb4))) into @dibs_held
 from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
-straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
-straight_join dibs_job j on j.id = k.job and j.unique_held = 1
+straight_join dibs_key k force index (primary) on k.queue = i.queue and k.unique_key = i.unique_key
+straight_join dibs_job j force index (primary) on j.id = k.job and j.unique_held = 1
 -- then
 update json_table(@dibs_held, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
-straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
+straight_join dibs_key k force index (primary) on k.queue = i.queue and k.unique_key = i.unique_key
 set k.check_at = ?1 + 60000000
 -- then
 delete k
 from json_table(@dibs_keys, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
-straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
+straight_join dibs_key k force index (primary) on k.queue = i.queue and k.unique_key = i.unique_key
 where k.check_at <= ?1

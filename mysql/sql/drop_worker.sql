@@ -5,7 +5,7 @@
 -- Concurrency: each worker writes its own row; it passes over those of lost ones that others have locked.
 delete w
 from json_table(?1, '$[*]' columns (id varchar(32) character set utf8mb4 path '$')) i
-straight_join dibs_worker w on w.id = unhex(i.id)
+straight_join dibs_worker w force index (primary) on w.id = unhex(i.id)
 -- then
 select json_arrayagg(hex(x.id)) into @dibs_workers
 from (
@@ -18,4 +18,4 @@ from (
 -- then
 delete w
 from json_table(@dibs_workers, '$[*]' columns (id varchar(32) character set utf8mb4 path '$')) i
-straight_join dibs_worker w on w.id = unhex(i.id)
+straight_join dibs_worker w force index (primary) on w.id = unhex(i.id)

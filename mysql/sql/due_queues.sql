@@ -4,7 +4,7 @@
 -- Concurrency: a plain read of the transaction's snapshot; locks nothing.
 select q.name
 from json_table(?1, '$[*]' columns (name varchar(255) character set utf8mb4 path '$')) i
-straight_join dibs_queue q on q.name = i.name
+straight_join dibs_queue q force index (primary) on q.name = i.name
 where not q.paused and (
   exists (
     select 1

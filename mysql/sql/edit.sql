@@ -8,7 +8,7 @@ update json_table(?1, '$[*]' columns (
   run_at bigint path '$.run_at',
   gate int path '$.gate'
 )) l
-straight_join dibs_job j on j.id = l.id
+straight_join dibs_job j force index (primary) on j.id = l.id
 set
   j.priority = l.priority,
   j.run_at = l.run_at,

@@ -15,12 +15,12 @@ select
   f.unique_key is not null and (f.unique_until <> 'claimed' or f.attempt = 0) and not exists (
     select 1
     from dibs_key k
-    straight_join dibs_job j on j.id = k.job
+    straight_join dibs_job j force index (primary) on j.id = k.job
     where k.queue = f.queue and k.unique_key = f.unique_key and j.unique_held = 1 and j.queue = k.queue and j.unique_key = k.unique_key
   ),
   f.finished_at,
   f.followed,
   f.flow is not null or exists (select 1 from dibs_edge e where e.parent = f.id)
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_finished f on f.id = i.id
+straight_join dibs_finished f force index (primary) on f.id = i.id
 for update skip locked

@@ -4,5 +4,5 @@
 -- Concurrency: a plain read. Neither changes while a job is finished.
 select f.queue, f.unique_key
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_finished f on f.id = i.id
+straight_join dibs_finished f force index (primary) on f.id = i.id
 where f.unique_key is not null

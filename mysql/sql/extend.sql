@@ -9,14 +9,14 @@ select json_arrayagg(json_array(x.id, x.nth)) into @dibs_leases
 from (
   select j.id, i.nth
   from json_table(?1, '$[*]' columns (nth for ordinality, id bigint path '$.id', token varchar(32) character set utf8mb4 path '$.token')) i
-  straight_join dibs_job j on j.id = i.id
+  straight_join dibs_job j force index (primary) on j.id = i.id
   where j.token = unhex(i.token) and j.lease_until > ?2
   limit 1000000
   for update skip locked
 ) x
 -- then
 update json_table(@dibs_leases, '$[*]' columns (id bigint path '$[0]', nth int path '$[1]')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 set
   j.lease_until = ?3,
   j.progress = coalesce(json_set(json_extract(?1, concat('$[', i.nth - 1, '].progress')), '$.attempt', j.attempt), j.progress)
@@ -35,4 +35,4 @@ select
     where c.token = j.token
   ), 0)
 from json_table(@dibs_leases, '$[*]' columns (id bigint path '$[0]')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id

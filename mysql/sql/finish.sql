@@ -67,5 +67,5 @@ from json_table(?1, '$[*]' columns (
   errors longtext character set utf8mb4 path '$.errors',
   result longtext character set utf8mb4 path '$.result'
 )) l
-straight_join dibs_job j on j.id = coalesce(l.named, l.id)
+straight_join dibs_job j force index (primary) on j.id = coalesce(l.named, l.id)
 on duplicate key update id = values(id)

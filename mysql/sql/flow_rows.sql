@@ -68,7 +68,7 @@ from (
     j.kind,
     case when j.gate = 3 then 'running' when j.gate in (1, 5) then 'blocked' else 'waiting' end as state
   from jobs a
-  straight_join dibs_job j on j.id = a.id
+  straight_join dibs_job j force index (primary) on j.id = a.id
   union all
   select
     a.part,
@@ -77,7 +77,7 @@ from (
     f.kind,
     case when f.state = 'cancelled' and (select c.state from dibs_finished c where c.id = f.cause) = 'completed' then 'unneeded' else f.state end
   from jobs a
-  straight_join dibs_finished f on f.id = a.id
+  straight_join dibs_finished f force index (primary) on f.id = a.id
 ) m
 group by m.part, m.queue, m.kind, m.state
 order by count(*) desc, m.queue, m.kind, m.state, m.part

@@ -24,7 +24,7 @@ select
   least(sum(t.wait_us), 900000000000000000),
   least(sum(t.run_us), 900000000000000000)
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_tally t on t.id = i.id
+straight_join dibs_tally t force index (primary) on t.id = i.id
 cross join (select 1 as n union all select 2) n
 where t.minute > 0 and t.minute < ?2 and t.minute >= ?3
   and greatest(t.enqueued, t.claimed, t.succeeded, t.failed, t.died) > 0

@@ -38,5 +38,5 @@ select
   least(sum(case when t.minute < ?2 then 0 else t.wait_us end), 900000000000000000),
   least(sum(case when t.minute < ?2 then 0 else t.run_us end), 900000000000000000)
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_tally t on t.id = i.id
+straight_join dibs_tally t force index (primary) on t.id = i.id
 group by t.queue, folded

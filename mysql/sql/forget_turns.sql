@@ -13,7 +13,7 @@ from (
 ) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 set
   j.turn = case when ?2 and j.attempt > 0 then 1 end,
   j.admitted = case when ?2 and j.attempt > 0 then 0 end

@@ -3,5 +3,5 @@
 -- Columns out: none.
 -- Concurrency: in the transaction of the claim.
 update json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 set j.unique_held = 0

@@ -8,7 +8,7 @@ update json_table(?1, '$[*]' columns (
   run_at bigint path '$.run_at',
   errors longtext character set utf8mb4 path '$.errors'
 )) l
-straight_join dibs_job j on j.id = l.id
+straight_join dibs_job j force index (primary) on j.id = l.id
 set
   j.token = null,
   j.lease_until = null,

@@ -27,6 +27,6 @@ select
     where s.job = j.id
   )
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 where j.gate = 3
 for update skip locked

@@ -23,7 +23,7 @@ select
   h.wait_us,
   h.run_us
 from wanted w
-straight_join dibs_history h on h.queue = w.queue and h.minute >= timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2
+straight_join dibs_history h force index (primary) on h.queue = w.queue and h.minute >= timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2
 union all
 select
   w.queue,
@@ -36,7 +36,7 @@ select
   t.wait_us,
   t.run_us
 from wanted w
-straight_join dibs_tally t on t.queue = w.queue and t.minute >= timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2
+straight_join dibs_tally t force index (by_minute) on t.queue = w.queue and t.minute >= timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2
 where w.queue <> ''
 union all
 select

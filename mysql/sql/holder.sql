@@ -4,5 +4,5 @@
 -- Concurrency: the key is locked (lock_keys.sql): the answer stays true in the transaction.
 select j.id
 from dibs_key k
-straight_join dibs_job j on j.id = k.job
+straight_join dibs_job j force index (primary) on j.id = k.job
 where k.queue = ?1 and k.unique_key = ?2 and j.unique_held = 1 and j.queue = k.queue and j.unique_key = k.unique_key

@@ -15,7 +15,7 @@ with recursive above (job, parent) as (
   union
   select e.parent, a.parent
   from above a
-  straight_join dibs_edge e on e.child = a.job
+  straight_join dibs_edge e force index (primary) on e.child = a.job
   where e.parent <> a.parent
 )
 select
@@ -24,7 +24,7 @@ select
   e.need,
   e.stage
 from json_table(?1, '$[*]' columns (id bigint path '$.id', parent bigint path '$.parent')) l
-straight_join dibs_edge e on e.parent = l.parent
+straight_join dibs_edge e force index (by_parent) on e.parent = l.parent
 where e.need <> 'failed'
   and not json_contains(?2, cast(e.child as char))
   and not exists (select 1 from above a where a.parent = e.parent and a.job = e.child)

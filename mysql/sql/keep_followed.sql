@@ -4,7 +4,7 @@
 -- Concurrency: in the transaction that has changed their edges.
 select json_arrayagg(f.id) into @dibs_ids
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_finished f on f.id = i.id
+straight_join dibs_finished f force index (primary) on f.id = i.id
 where f.followed <> exists (
     select 1
     from dibs_edge e
@@ -12,5 +12,5 @@ where f.followed <> exists (
   )
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_finished f on f.id = i.id
+straight_join dibs_finished f force index (primary) on f.id = i.id
 set f.followed = 1 - f.followed

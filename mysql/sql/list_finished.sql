@@ -88,7 +88,7 @@ select p.searched, p.id as at, 0, v.*
 from (
   select c.id, c.searched
   from page c
-  straight_join dibs_finished f on f.id = c.id
+  straight_join dibs_finished f force index (primary) on f.id = c.id
   order by f.finished_at desc, f.id desc
   limit ?7
 ) p

@@ -11,7 +11,7 @@ with found (id) as (
   select x.id
   from dibs_claim c
   straight_join json_table(c.ids, '$[*]' columns (id bigint path '$')) i
-  straight_join dibs_job x on x.id = i.id and x.token = c.token
+  straight_join dibs_job x force index (primary) on x.id = i.id and x.token = c.token
   where x.id < ?4
     and ?1 in ('', x.queue)
     and ?2 in ('', x.kind)

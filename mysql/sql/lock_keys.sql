@@ -6,7 +6,7 @@ select count(*) into @dibs_locked
 from (
   select k.check_at
   from json_table(?1, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
-  straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
+  straight_join dibs_key k force index (primary) on k.queue = i.queue and k.unique_key = i.unique_key
   limit 1000000
   for update skip locked
 ) x
@@ -14,5 +14,5 @@ from (
 select @dibs_locked, (
   select count(*)
   from json_table(?1, '$[*]' columns (queue varchar(255) character set utf8mb4 path '$[0]', unique_key varchar(512) character set utf8mb4 path '$[1]')) i
-  straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
+  straight_join dibs_key k force index (primary) on k.queue = i.queue and k.unique_key = i.unique_key
 )

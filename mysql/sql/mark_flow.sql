@@ -4,7 +4,7 @@
 -- Concurrency: in the transaction that has inserted the jobs.
 -- The insert does not do it, so that it stays as it is for jobs of no flow.
 update json_table(?1, '$[*]' columns (id bigint path '$.id', followed tinyint path '$.followed')) l
-straight_join dibs_job j on j.id = l.id
+straight_join dibs_job j force index (primary) on j.id = l.id
 set
   j.flow = ?2,
   j.followed = l.followed

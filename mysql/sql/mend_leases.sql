@@ -13,12 +13,12 @@ from (
     order by id
     limit ?2
   ) l
-  straight_join dibs_job j on j.id = l.id
+  straight_join dibs_job j force index (primary) on j.id = l.id
   where j.lease_until > ?3 + 90000000000
   limit 1000000
   for update skip locked
 ) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 set j.lease_until = ?3

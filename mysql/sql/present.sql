@@ -6,11 +6,11 @@ select case
   when ?2 then (
     select count(*)
     from json_table(?1, '$[*]' columns (id bigint path '$')) i
-    straight_join dibs_finished f on f.id = i.id
+    straight_join dibs_finished f force index (primary) on f.id = i.id
   )
   else (
     select count(*)
     from json_table(?1, '$[*]' columns (id bigint path '$')) i
-    straight_join dibs_job j on j.id = i.id
+    straight_join dibs_job j force index (primary) on j.id = i.id
   )
 end

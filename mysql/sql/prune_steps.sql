@@ -15,7 +15,7 @@ from (
 -- then
 delete e
 from json_table(@dibs_pruned, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_edge e on e.child = i.id
+straight_join dibs_edge e force index (primary) on e.child = i.id
 -- then
 delete s
 from json_table(@dibs_pruned, '$[*]' columns (id bigint path '$')) i

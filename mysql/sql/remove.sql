@@ -4,4 +4,4 @@
 -- Concurrency: in one transaction with the fence before it.
 delete j
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id

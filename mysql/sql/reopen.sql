@@ -55,7 +55,7 @@ from json_table(?1, '$[*]' columns (
   holds tinyint path '$.holds',
   keeps tinyint path '$.keeps'
 )) i
-straight_join dibs_finished f on f.id = i.id
+straight_join dibs_finished f force index (primary) on f.id = i.id
 -- then
 select json_arrayagg(json_array(convert(f.queue using utf8mb4), convert(f.unique_key using utf8mb4), f.id)) into @dibs_keys
 from json_table(?1, '$[*]' columns (
@@ -64,7 +64,7 @@ from json_table(?1, '$[*]' columns (
   holds tinyint path '$.holds',
   keeps tinyint path '$.keeps'
 )) i
-straight_join dibs_finished f on f.id = i.id
+straight_join dibs_finished f force index (primary) on f.id = i.id
 where i.holds
 -- then
 update json_table(@dibs_keys, '$[*]' columns (
@@ -72,5 +72,5 @@ update json_table(@dibs_keys, '$[*]' columns (
   unique_key varchar(512) character set utf8mb4 path '$[1]',
   id bigint path '$[2]'
 )) i
-straight_join dibs_key k on k.queue = i.queue and k.unique_key = i.unique_key
+straight_join dibs_key k force index (primary) on k.queue = i.queue and k.unique_key = i.unique_key
 set k.job = i.id

@@ -5,8 +5,8 @@
 select json_arrayagg(json_array(e.child, e.parent, exists (select 1 from dibs_job j where j.id = e.parent)
   or exists (select 1 from dibs_finished f where f.id = e.parent))) into @dibs_edges
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_edge e on e.child = i.id
+straight_join dibs_edge e force index (primary) on e.child = i.id
 -- then
 update json_table(@dibs_edges, '$[*]' columns (child bigint path '$[0]', parent bigint path '$[1]', stage tinyint path '$[2]')) i
-straight_join dibs_edge e on e.child = i.child and e.parent = i.parent
+straight_join dibs_edge e force index (primary) on e.child = i.child and e.parent = i.parent
 set e.stage = i.stage

@@ -8,7 +8,7 @@ from (
   select j.id
   from dibs_claim c force index (by_queue)
   straight_join json_table(c.ids, '$[*]' columns (id bigint path '$')) i
-  straight_join dibs_job j on j.id = i.id and j.token = c.token
+  straight_join dibs_job j force index (primary) on j.id = i.id and j.token = c.token
   where c.queue = ?1 and c.worker = ?2
     and j.lease_until > ?3
     and j.attempt - j.excused < j.max_attempts
@@ -18,7 +18,7 @@ from (
 ) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 set
   j.token = ?4,
   j.lease_until = ?5,
@@ -43,4 +43,4 @@ select
   j.errors,
   coalesce(j.flow, 0)
 from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id

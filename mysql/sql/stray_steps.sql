@@ -9,4 +9,4 @@ where not exists (select 1 from dibs_job j where j.id = s.job)
 -- then
 delete s
 from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_step s on s.id = i.id
+straight_join dibs_step s force index (primary) on s.id = i.id

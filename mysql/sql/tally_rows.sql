@@ -17,5 +17,5 @@ from (
   order by x.queue, x.minute, x.id
   limit ?2
 ) l
-straight_join dibs_tally t on t.id = l.id
+straight_join dibs_tally t force index (primary) on t.id = l.id
 for update skip locked

@@ -4,5 +4,5 @@
 -- Concurrency: a plain read, which waits for nobody.
 select j.id, j.token, j.lease_until
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 where j.token is not null

@@ -6,4 +6,4 @@ select
   j.id,
   j.gate = 5
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id

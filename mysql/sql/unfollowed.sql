@@ -4,7 +4,7 @@
 -- Concurrency: a plain read.
 select j.id
 from json_table(?1, '$[*]' columns (id bigint path '$')) i
-straight_join dibs_job j on j.id = i.id
+straight_join dibs_job j force index (primary) on j.id = i.id
 where j.followed = 0 and exists (
     select 1
     from dibs_edge e
