@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/dibs-queue/dibs/internal/rowstore"
 	"github.com/dibs-queue/dibs/internal/sqlfiles"
@@ -94,7 +93,6 @@ func (s *Store) addTables(ctx context.Context) error {
 func (t *Turns) concurrent() *rowstore.Concurrent {
 	return &rowstore.Concurrent{
 		OneWriter: true,
-		Patience:  time.Second,
 		Turn: func(s *rowstore.Session, turn rowstore.Turn, _ string, shared bool) (bool, error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()

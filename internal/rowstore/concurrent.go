@@ -26,7 +26,7 @@ type Concurrent struct {
 	// Counted says that the statements which claim jobs put them at gate 3 themselves, whether or not the queue has a
 	// limit: then all running jobs are counted, and no claim has to look for others.
 	Counted bool
-	// Patience is how long a call is made again that needs what another transaction holds.
+	// Patience is how long a call is made again that needs what another transaction holds; 0: a second.
 	Patience time.Duration
 	// OneWriter says that transactions run one after the other all the same, as on SQLite, which tests this mode. Then
 	// a caller's transaction itself gives the places of groups, as no other transaction could meanwhile.

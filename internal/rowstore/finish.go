@@ -17,7 +17,7 @@ import (
 
 // Finish writes outcomes; those whose token is no longer good are refused.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return finishAll(ctx, outcomes, func(outcomes []dibs.Outcome) (r refused, err error) {
+	return s.finishAll(ctx, outcomes, func(outcomes []dibs.Outcome) (r refused, err error) {
 		err = s.write(ctx, "finish", func(tx *Session) (err error) {
 			r, err = tx.finish(outcomes)
 			return err
@@ -33,8 +33,8 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 // jobs.
 type refused struct{ lost, busy []int64 }
 
-// A Finish tries again for busyFor to write outcomes of jobs that other transactions hold. It pauses for busyPause
-// between tries.
+// Where Concurrent does not say how long, a Finish tries again for busyFor to write outcomes of jobs that other transactions
+// hold. It pauses for busyPause between tries.
 const (
 	busyFor   = time.Second
 	busyPause = 20 * time.Millisecond
@@ -44,7 +44,7 @@ var errBusy = errors.New("another transaction holds them")
 
 // finishAll checks outcomes and calls write with them. It calls write again for jobs that other transactions hold, for
 // a while.
-func finishAll(ctx context.Context, outcomes []dibs.Outcome, write func([]dibs.Outcome) (refused, error)) error {
+func (s *Store) finishAll(ctx context.Context, outcomes []dibs.Outcome, write func([]dibs.Outcome) (refused, error)) error {
 	outcomes, err := checks.Outcomes(outcomes)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func finishAll(ctx context.Context, outcomes []dibs.Outcome, write func([]dibs.O
 		if left.Lost = append(left.Lost, r.lost...); len(r.busy) > 0 {
 			left.Err = errBusy
 		}
-		if len(r.busy) == 0 || time.Since(began) > busyFor || ctx.Err() != nil {
+		if len(r.busy) == 0 || time.Since(began) > s.patience() || ctx.Err() != nil {
 			left.Unwritten = r.busy
 			break
 		}

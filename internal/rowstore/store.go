@@ -94,11 +94,19 @@ func (s *Store) write(ctx context.Context, op string, f func(*Session) error) er
 	return s.wrap(op, err)
 }
 
+// patience is how long a call is made again that needs what another transaction holds.
+func (s *Store) patience() time.Duration {
+	if c := s.concurrent(); c != nil && c.Patience > 0 {
+		return c.Patience
+	}
+	return busyFor
+}
+
 // inTurn makes a call again, for a while, if it fails because another transaction holds what it needs.
 func (s *Store) inTurn(ctx context.Context, call func() error) error {
 	for began := time.Now(); ; time.Sleep(rand.N(2 * busyPause)) {
 		err := call()
-		if !errors.Is(err, errAgain) || time.Since(began) > s.concurrent().Patience || ctx.Err() != nil {
+		if !errors.Is(err, errAgain) || time.Since(began) > s.patience() || ctx.Err() != nil {
 			return err
 		}
 	}

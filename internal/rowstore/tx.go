@@ -245,7 +245,7 @@ func (t *Tx) admit(ctx context.Context, queue string) (placesAt int64, err error
 
 // Finish is Store.Finish in the transaction.
 func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return finishAll(ctx, outcomes, func(outcomes []dibs.Outcome) (r refused, err error) {
+	return t.store.finishAll(ctx, outcomes, func(outcomes []dibs.Outcome) (r refused, err error) {
 		err = t.do(ctx, "finish", func(s *Session) (err error) {
 			t.finished = append(t.finished, idsOf(outcomes)...)
 			r, err = s.finish(outcomes)
