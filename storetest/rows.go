@@ -159,7 +159,7 @@ func rowsRefused(t *test) {
 		"max_attempts = 0":     "job_max_attempts_is_1_to_1000000",
 		"lease_until = 5":      "job_runs_with_token_lease_and_start",
 		"token = " + t.token(): "job_runs_with_token_lease_and_start",
-		"token = x'11', lease_until = 5, claimed_at = 5": "job_runs_with_token_lease_and_start",
+		"token = x'11', lease_until = 5, claimed_at = 5": t.one("", "job_runs_with_token_lease_and_start", "job_gate_fits_group_and_token"),
 		"cancel_requested = 7":                           "job_flags_are_0_or_1",
 		"unique_held = 1":                                "job_holds_a_unique_key_that_it_has",
 	} {

@@ -122,7 +122,7 @@ func rowsDeleted(t *test) {
 // runs returns the columns of a job that was marked as running with SQL.
 func (t *test) runs(hours int) map[string]string {
 	return map[string]string{
-		"token": t.token(), "lease_until": t.at(hours), "claimed_at": t.at(-2), "attempt": "1", "worker": "'w'",
+		"gate": t.one("0", "0", "3"), "token": t.token(), "lease_until": t.at(hours), "claimed_at": t.at(-2), "attempt": "1", "worker": "'w'",
 	}
 }
 

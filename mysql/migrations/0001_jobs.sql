@@ -174,9 +174,12 @@ create table if not exists dibs_job (
   ),
   constraint job_priority_is_0_to_32767 check (priority between 0 and 32767),
   constraint job_run_at_is_in_years_1_to_9999 check (run_at between -62135596800000000 and 253402300799999999),
+  constraint job_runs_with_token_lease_and_start check (
+    (token is null) = (lease_until is null) and (token is null or claimed_at is not null)
+  ),
   constraint job_gate_fits_group_and_token check (
     case gate
-      when 0 then 1
+      when 0 then token is null
       when 1 then group_key is not null and token is null
       when 2 then group_key is not null and token is null
       when 3 then token is not null
@@ -187,9 +190,6 @@ create table if not exists dibs_job (
   constraint job_excused_is_0_to_attempt check (excused between 0 and attempt and excused <= 2000000000),
   constraint job_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
   constraint job_has_attempts_left_until_it_is_claimed check (token is not null or attempt - excused < max_attempts),
-  constraint job_runs_with_token_lease_and_start check (
-    (token is null) = (gate <> 3) and (token is null) = (lease_until is null) and (token is null or claimed_at is not null)
-  ),
   constraint job_flags_are_0_or_1 check (unique_held in (0, 1) and cancel_requested in (0, 1) and followed in (0, 1)),
   constraint job_holds_a_unique_key_that_it_has check (unique_held = 0 or unique_key is not null and unique_until is not null)
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
