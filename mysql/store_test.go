@@ -23,26 +23,28 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.MariaDB, func(t testing.TB) storetest.Setup {
 		address := mytest.Address(t)
-		open := func(t testing.TB) *mysql.Store {
-			s, err := mysql.Open(t.Context(), address, mysql.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-			})
-			return s
-		}
-		s := open(t)
+		s := openStore(t, address)
 		return storetest.Setup{
 			Store:   s,
-			Another: func(t testing.TB) admin.Database { return open(t) },
+			Another: func(t testing.TB) admin.Database { return openStore(t, address) },
 			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(callers(t, address), s.SQLTx)},
 			Pass:    func(ctx context.Context, d time.Duration) error { return pass(ctx, s.DB(), d) },
 		}
 	})
+}
+
+func openStore(t testing.TB, address string) *mysql.Store {
+	t.Helper()
+	s, err := mysql.Open(t.Context(), address, mysql.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }
 
 // callers is a pool of a program that has settings of its own.

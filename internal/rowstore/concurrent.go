@@ -120,6 +120,7 @@ func (s *Session) lockEach(keys []UniqueKey) error {
 		return slices.Compare([]string{a.Queue, a.Key}, []string{b.Queue, b.Key})
 	})
 	got, err := s.dialect.Concurrent.LockKeys(s, slices.Compact(keys))
+	s.clock.time = 0 // a period that had not ended by an older time may have been deleted meanwhile
 	if err == nil && !got {
 		err = errAgain
 	}

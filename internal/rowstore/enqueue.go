@@ -51,10 +51,10 @@ func (s *Session) insertRows(rows []checks.Row) ([]dibs.Enqueued, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := s.now()
 	if err := s.lockKeys(rows); err != nil {
 		return nil, err
 	}
+	now := s.now()
 	news := make([]newJob, len(rows))
 	for i := range rows {
 		var err error

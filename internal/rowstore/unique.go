@@ -9,6 +9,7 @@ import (
 // IfHeld says. The answer stays empty if the key is free.
 func (s *Session) applyToHolder(n *newJob, answer *dibs.Enqueued) error {
 	found, err := s.one("holder", []any{n.queue, n.uniqueKey}, &answer.ID)
+	held := found
 	if !found && err == nil && !n.row.Period.IsZero() {
 		found, err = s.one("window", []any{n.queue, n.uniqueKey, n.createdAt}, &answer.ID)
 	}
@@ -16,6 +17,9 @@ func (s *Session) applyToHolder(n *newJob, answer *dibs.Enqueued) error {
 		return err
 	}
 	jobs, err := s.readLive(answer.ID)
+	if err == nil && held && (len(jobs) == 0 || jobs[0].running) {
+		err = s.stillHolds(n, answer.ID)
+	}
 	if err != nil || len(jobs) == 0 || jobs[0].running {
 		return err
 	}
@@ -23,6 +27,19 @@ func (s *Session) applyToHolder(n *newJob, answer *dibs.Enqueued) error {
 	h := checks.Holder{ID: j.ID, CreatedAt: j.created, RunAt: fromMicro(j.RunAt)}
 	*answer = h.Meet(n.row, fromMicro(n.createdAt))
 	return s.changeHolder(j, &h, n)
+}
+
+// stillHolds fails if a job that does not wait holds the key no more: since it was found, another transaction has claimed or
+// ended it, so it is not what the new job has met.
+func (s *Session) stillHolds(n *newJob, id int64) error {
+	if !s.concurrent() {
+		return nil
+	}
+	var now int64
+	if _, err := s.one("holder", []any{n.queue, n.uniqueKey}, &now); err != nil || now == id {
+		return err
+	}
+	return errAgain
 }
 
 // changeHolder stores a waiting holder that was replaced or pushed.

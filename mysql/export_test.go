@@ -1,0 +1,44 @@
+package mysql
+
+import (
+	"context"
+	"maps"
+	"slices"
+)
+
+// StatementNames lists the statements that the store runs.
+func (s *Store) StatementNames() []string {
+	return slices.Sorted(maps.Keys(s.sql.Statements))
+}
+
+// Explain reads the plans of the parts of a statement. arg gives the argument for each number.
+func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, each func(part, table, kind, extra string)) error {
+	c, err := s.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for _, p := range parse(s.sql.Statements.Get(name)).parts {
+		args := make([]any, 0, len(p.order))
+		for _, at := range p.order {
+			args = append(args, arg(at.place+1))
+		}
+		rows, err := c.QueryContext(ctx, "explain "+p.text, args...)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			var id, selects, table, kind, possible, key, length, ref, n, extra *string
+			if err := rows.Scan(&id, &selects, &table, &kind, &possible, &key, &length, &ref, &n, &extra); err != nil {
+				return err
+			}
+			if table != nil && kind != nil {
+				each(p.text, *table, *kind, *extra)
+			}
+		}
+		if err := rows.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
