@@ -20,7 +20,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	leases, refused := checks.Extend(leases, d)
 	for rest := leases; ; rest = rest[extendAtOnce:] {
 		some := rest[:min(len(rest), extendAtOnce)]
-		e, err := call(ctx, s, "extend", refused, func(tx *Session) (dibs.Extended, error) { return tx.extend(some, d) })
+		e, err := s.extendSome(ctx, some, d, refused)
 		if err != nil {
 			return dibs.Extended{}, err
 		}
@@ -29,6 +29,24 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 		if len(rest) <= extendAtOnce {
 			return all, nil
 		}
+	}
+}
+
+// extendSome extends leases in one transaction. On a server, not only a transaction that finishes a job locks its row, so it
+// tries again for a moment before it says that a job is finishing.
+func (s *Store) extendSome(ctx context.Context, leases []dibs.Lease, d time.Duration, refused error) (all dibs.Extended, err error) {
+	for began := time.Now(); ; time.Sleep(busyPause) {
+		e, err := call(ctx, s, "extend", refused, func(tx *Session) (dibs.Extended, error) { return tx.extend(leases, d) })
+		if err != nil {
+			return dibs.Extended{}, err
+		}
+		all.Lost, all.Cancelled = append(all.Lost, e.Lost...), append(all.Cancelled, e.Cancelled...)
+		all.TimedOut = append(all.TimedOut, e.TimedOut...)
+		if all.Finishing = e.Finishing; len(e.Finishing) == 0 || time.Since(began) > busyFor || ctx.Err() != nil ||
+			s.concurrent() == nil || s.concurrent().Patience == 0 {
+			return all, nil
+		}
+		leases = slices.DeleteFunc(slices.Clone(leases), func(l dibs.Lease) bool { return !slices.Contains(e.Finishing, l.ID) })
 	}
 }
 

@@ -104,7 +104,7 @@ func (s *Store) patience() time.Duration {
 
 // inTurn makes a call again, for a while, if it fails because another transaction holds what it needs.
 func (s *Store) inTurn(ctx context.Context, call func() error) error {
-	for began := time.Now(); ; time.Sleep(rand.N(2 * busyPause)) {
+	for began := time.Now(); ; time.Sleep(rand.N(busyPause)) {
 		err := call()
 		if !errors.Is(err, errAgain) || time.Since(began) > s.patience() || ctx.Err() != nil {
 			return err
