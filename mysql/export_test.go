@@ -2,6 +2,8 @@ package mysql
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"maps"
 	"slices"
 )
@@ -28,13 +30,12 @@ func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, e
 			return err
 		}
 		for rows.Next() {
-			var id, selects, table, kind, possible, key, length, ref, n, extra *string
-			if err := rows.Scan(&id, &selects, &table, &kind, &possible, &key, &length, &ref, &n, &extra); err != nil {
-				return err
+			var table, kind, extra sql.NullString
+			var other any
+			if err := rows.Scan(&other, &other, &table, &kind, &other, &other, &other, &other, &other, &extra); err != nil {
+				return errors.Join(err, rows.Close())
 			}
-			if table != nil && kind != nil {
-				each(p.text, *table, *kind, *extra)
-			}
+			each(p.text, table.String, kind.String, extra.String)
 		}
 		if err := rows.Close(); err != nil {
 			return err

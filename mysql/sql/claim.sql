@@ -5,7 +5,8 @@
 -- Columns out: id, kind, payload, metadata, priority, run_at, attempt, excused,
 --   max_attempts, group, unique key, unique until, cancel_requested, created_at, errors, flow or 0.
 -- Concurrency: it locks the jobs that it takes, and passes over locked ones. Their entries leave the front of the index lane, so
---   that claims never read running jobs. Jobs of groups whose places are to be given anew are left out.
+--   that claims never read running jobs. Jobs of groups whose places are to be given anew are left out:
+--   it looks again once it has locked the jobs, as the first look may be older than their places.
 select json_arrayagg(x.id) into @dibs_ids
 from (
   select j.id
@@ -21,6 +22,15 @@ from (
   limit ?5
   for update skip locked
 ) x
+-- then
+select json_arrayagg(j.id) into @dibs_ids
+from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
+straight_join dibs_job j force index (primary) on j.id = i.id
+where j.group_key is null or not exists (
+    select 1
+    from dibs_wake w
+    where w.queue = j.queue and w.group_key = j.group_key and w.not_before <= ?3
+  )
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_job j force index (primary) on j.id = i.id

@@ -12,6 +12,15 @@ from (
   for update skip locked
 ) x
 -- then
+select json_arrayagg(j.id) into @dibs_ids
+from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
+straight_join dibs_job j force index (primary) on j.id = i.id
+where j.group_key is null or not exists (
+    select 1
+    from dibs_wake w
+    where w.queue = j.queue and w.group_key = j.group_key and w.not_before <= ?2
+  )
+-- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_job j force index (primary) on j.id = i.id
 set
