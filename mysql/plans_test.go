@@ -77,7 +77,7 @@ func headerOf(t *testing.T, name string) string {
 var (
 	ofJobs      = regexp.MustCompile(`^(j|f|e|k|x|y|dibs_job|dibs_finished)$`) // the aliases that the statements have for them
 	jobTables   = regexp.MustCompile(`dibs_(job|finished|edge|key)\b`)
-	lockingPart = regexp.MustCompile(`^(update|delete|insert)|skip locked`)
+	lockingPart = regexp.MustCompile(`^(update|delete)|skip locked`)
 	sameAs      = regexp.MustCompile(`Parameters: those of (\w+)\.sql`)
 	described   = regexp.MustCompile(`\?([0-9]+)([^?]*)`)
 	aList       = regexp.MustCompile(`JSON|names of queues|ids;|queues, or only`)
