@@ -39,6 +39,9 @@ func explain(t *testing.T, s *mysql.Store, name string, n int) {
 		if !ofJobs.MatchString(table) || !jobTables.MatchString(part) {
 			return
 		}
+		if table == "dibs_job" && strings.HasPrefix(part, "insert") { // what it inserts into
+			return
+		}
 		locks := lockingPart.MatchString(part)
 		whole := kind == "ALL" || kind == "index" && !strings.Contains(part, "limit")
 		if whole && (locks || n > 100) || locks && strings.Contains(extra, "filesort") {
