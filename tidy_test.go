@@ -242,54 +242,6 @@ func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {
 	same("sqlite", lite, pg, onlySQLite)
 }
 
-// MariaDB has the statements of SQLite, or of the mode in which others write meanwhile, but those that this mode never runs.
-var (
-	onlyMySQL  = strings.Fields("hold_key identity lock_keys put_keys put_turn share_turn take_turn verify")
-	notInMySQL = strings.Fields(`
-		add_history count_claimed count_running diagnose diagnose_file drop_tally merge_tally unhold
-		drop_limits_set drop_queue_limits_set limit_set limits_set tables tally_table uncounted`)
-)
-
-// TestTidyMariaDBHasTheStatementsOfSQLite also compares what their headers say of parameters and columns.
-func TestTidyMariaDBHasTheStatementsOfSQLite(t *testing.T) {
-	t.Parallel()
-	has, shared := map[string]string{}, map[string]string{}
-	for _, name := range files(t, ".sql") {
-		base := strings.TrimSuffix(path.Base(name), ".sql")
-		switch path.Dir(name) {
-		case "mysql/sql":
-			has[base] = interfaceOf(read(t, name))
-		case "sqlite/sql":
-			if _, known := shared[base]; !known {
-				shared[base] = interfaceOf(read(t, name))
-			}
-		case "sqlite/testdata/concurrent/sql":
-			shared[base] = interfaceOf(read(t, name))
-		}
-	}
-	for name, want := range shared {
-		got, ok := has[name]
-		switch {
-		case ok == slices.Contains(notInMySQL, name):
-			t.Errorf("%s.sql is in mysql/sql, or in the list of those that it has not", name)
-		case ok && got != want:
-			t.Errorf("mysql/sql/%s.sql has other parameters or columns than SQLite's:\n%s\n%s", name, got, want)
-		}
-	}
-	for name := range has {
-		if _, ok := shared[name]; !ok && !slices.Contains(onlyMySQL, name) {
-			t.Errorf("mysql/sql/%s.sql has no counterpart, and is not in the list of those that only it has", name)
-		}
-	}
-}
-
-// interfaceOf is the part of a statement's header from its parameters to its columns.
-func interfaceOf(text string) string {
-	_, text, _ = strings.Cut(text, "-- Parameters:")
-	text, _, _ = strings.Cut(text, "-- Concurrency:")
-	return text
-}
-
 // statements lists the names of a database's statements. A statement that no code uses is
 // an error; the code of those that only read is in internal/reads, too, and of SQLite's in internal/rowstore.
 func statements(t *testing.T, db string) []string {

@@ -43,7 +43,7 @@ echo "go test $common"
 # translated out of the checks of pointers, with which it takes many times the CPU. No other package: they
 # have instances of the standard library's generic code, and leaving those out reports races that are none.
 race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/memory=-race=false'
-racing='./sqlite ./cmd/dibs ./cmd/dibs/internal/daemon ./cmd/dibs/internal/database ./cmd/dibs/internal/queues ./cmd/dibs/internal/runner ./cmd/dibs/internal/top ./cmd/dibs/internal/torture . ./adopt ./dibstest ./internal/combine ./internal/lab/history ./internal/waits ./metrics ./postgres ./server'
+racing='./sqlite ./cmd/dibs ./cmd/dibs/internal/daemon ./cmd/dibs/internal/database ./cmd/dibs/internal/queues ./cmd/dibs/internal/runner ./cmd/dibs/internal/top ./cmd/dibs/internal/torture . ./adopt ./dibstest ./internal/combine ./internal/lab/history ./internal/waits ./metrics ./mysql ./postgres ./server'
 
 # Modules of their own, with libraries that dibs does not need: pages in a browser, and so on. They wait
 # most of their time, so they run beside the rest.

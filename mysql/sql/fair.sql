@@ -1,7 +1,7 @@
 -- Purpose: find the due jobs with turns that a claim takes first from a fair queue.
 -- Parameters: ?1 queue, ?2 how many, ?3 now, ?4 a JSON array of kinds or null for all.
 -- Columns out: id, turn.
--- Concurrency: a plain read; claim_fair.sql looks again at what it takes.
+-- Concurrency: it locks the jobs, and passes over those that others have locked; claim_fair.sql looks again at what it takes.
 select j.id, j.turn
 from dibs_job j force index (fair)
 where j.queue = ?1 and j.fair = 0 and j.turn is not null
@@ -14,3 +14,4 @@ where j.queue = ?1 and j.fair = 0 and j.turn is not null
     ))
     order by j.turn, j.admitted, j.id
 limit ?2
+for update skip locked
