@@ -121,6 +121,7 @@ const lockWait = 5
 func (s *Store) connect(config *driver.Config, most int) error {
 	own := config.Clone()
 	own.InterpolateParams, own.MultiStatements, own.ParseTime = true, true, false
+	own.Logger = &driver.NopLogger{} // calls return the errors
 	if own.Params == nil {
 		own.Params = map[string]string{}
 	}

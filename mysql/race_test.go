@@ -1,0 +1,107 @@
+package mysql_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/lab/mytest"
+)
+
+// TestNoJobIsHeldTwiceWhileConnectionsAreKilled has eight claimers of two stores end jobs, some of groups of limit 1, while
+// the server kills their connections again and again. Each job must be ended once, and none may be held twice at once.
+func TestNoJobIsHeldTwiceWhileConnectionsAreKilled(t *testing.T) {
+	t.Parallel()
+	const jobs, claimers = 200, 8
+	address := mytest.Address(t)
+	a, b := openStore(t, address), openStore(t, address)
+	var list []dibs.NewJob
+	for i := range jobs {
+		j := dibs.NewJob{Queue: "q", Kind: "k"}
+		if i%2 == 0 {
+			j.Group = fmt.Sprint("g", i%8)
+		}
+		list = append(list, j)
+	}
+	if _, err := a.Enqueue(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	done, stop := context.WithCancel(t.Context())
+	var killer sync.WaitGroup
+	killer.Go(func() { killAll(t, done, callers(t, address)) })
+	var mu sync.Mutex
+	ended := map[int64]int{}
+	var all errgroup.Group
+	for i := range claimers {
+		s := a
+		if i%2 == 1 {
+			s = b
+		}
+		all.Go(func() error {
+			for {
+				mu.Lock()
+				n := len(ended)
+				mu.Unlock()
+				if n == jobs {
+					return nil
+				}
+				// A claim whose commit was cut off may hold jobs: their leases end soon.
+				got, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 3, Lease: 500 * time.Millisecond})
+				if err != nil && !errors.Is(err, dibs.ErrUnavailable) {
+					return err
+				}
+				for _, j := range got {
+					err := s.Finish(t.Context(), []dibs.Outcome{j.Lease().Complete(nil)})
+					switch {
+					case err == nil:
+						mu.Lock()
+						ended[j.ID]++
+						mu.Unlock()
+					case errors.Is(err, dibs.ErrUnavailable): // it may have ended all the same
+						if now, err := s.Get(t.Context(), j.ID); err == nil && now.State == dibs.Completed {
+							mu.Lock()
+							ended[j.ID] = max(ended[j.ID], 1)
+							mu.Unlock()
+						}
+					case !errors.Is(err, dibs.ErrLeaseLost):
+						return err
+					}
+				}
+			}
+		})
+	}
+	err := all.Wait()
+	stop()
+	killer.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, n := range ended {
+		if n != 1 {
+			t.Errorf("job %d was ended %d times", id, n)
+		}
+	}
+	found, err := a.Check(t.Context())
+	if err != nil || len(found) > 0 {
+		t.Errorf("check: %q, %v", found, err)
+	}
+}
+
+// killAll kills a connection to the database every few milliseconds.
+func killAll(t *testing.T, ctx context.Context, db *sql.DB) {
+	for ctx.Err() == nil {
+		var id sql.NullInt64
+		err := db.QueryRowContext(ctx, "select id from information_schema.processlist where db = database() and id <> connection_id() order by rand() limit 1").Scan(&id)
+		if err == nil {
+			_, _ = db.ExecContext(ctx, fmt.Sprint("kill ", id.Int64)) // it may have ended
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
