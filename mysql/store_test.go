@@ -15,7 +15,10 @@ import (
 	"github.com/dibs-queue/dibs/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(mytest.M{M: m}.Run()) }
+func TestMain(m *testing.M) {
+	needs.Split()
+	os.Exit(mytest.M{M: m}.Run())
+}
 
 // TestStore runs the conformance suite.
 func TestStore(t *testing.T) {
