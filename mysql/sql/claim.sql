@@ -7,11 +7,13 @@
 -- Concurrency: it locks the jobs that it takes, and passes over locked ones. Their entries leave the front of the index lane, so
 --   that claims never read running jobs. Jobs of groups whose places are to be given anew are left out:
 --   it looks again once it has locked the jobs, as the first look may be older than their places.
+--   In a fair queue it leaves jobs with turns to fair.sql.
 select json_arrayagg(x.id) into @dibs_ids
 from (
   select j.id
   from dibs_job j force index (lane)
   where j.queue = ?1 and j.gate = 0 and j.priority = ?2 and j.run_at <= ?3
+  and (j.turn is null or (select q.claim_order from dibs_queue q where q.name = ?1) <> 'fair')
   and (?4 is null or json_contains(?4, json_quote(convert(j.kind using utf8mb4))))
   and (j.group_key is null or not exists (
     select 1
