@@ -37,7 +37,7 @@ func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, e
 			}
 			each(p.text, table.String, kind.String, extra.String)
 		}
-		if err := rows.Close(); err != nil {
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 			return err
 		}
 	}

@@ -95,6 +95,9 @@ func open(ctx context.Context, address string, o *Options, migrating bool) (*Sto
 		if err == nil {
 			err = s.identify(ctx)
 		}
+		if err == nil {
+			err = s.readClock(ctx)
+		}
 	}
 	if err != nil {
 		_ = s.release() // the error says what went wrong
