@@ -27,4 +27,4 @@ from json_table(?1, '$[*]' columns (id bigint path '$.id', parent bigint path '$
 straight_join dibs_edge e force index (by_parent) on e.parent = l.parent
 where e.need <> 'failed'
   and not json_contains(?2, cast(e.child as char))
-  and not exists (select 1 from above a where a.parent = e.parent and a.job = e.child)
+  and not exists (select 1 from above a where a.job = e.child)
