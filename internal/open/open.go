@@ -20,7 +20,7 @@ const Default = URL("sqlite:dibs.db")
 // Options choose the schema or the prefix of the tables, and how to connect.
 type Options struct {
 	Schema string // PostgreSQL only: the schema; default "dibs"
-	Prefix string // SQLite only: prefix of the tables' names; default "dibs_"
+	Prefix string // SQLite and MariaDB: prefix of the tables' names; default "dibs_"
 	// Program is the application_name on a PostgreSQL server, unless the URL or $PGAPPNAME
 	// gives another.
 	Program string
@@ -42,6 +42,7 @@ type Options struct {
 //
 //	sqlite:PATH, or a PATH that ends in .db, .sqlite or .sqlite3
 //	postgres://USER:PASSWORD@HOST:PORT/NAME, also postgresql://
+//	mysql://USER:PASSWORD@HOST:PORT/NAME, also mariadb://
 //
 // It creates the schema in a SQLite file that has no tables at all; elsewhere, Migrate does.
 // Errors are of type [*Error] if package open knows what to do about them.
@@ -160,7 +161,7 @@ type database struct {
 }
 
 // databases lists all kinds. A URL belongs to the first that says so.
-func databases() []*database { return []*database{&sqliteFiles, &postgresServers} }
+func databases() []*database { return []*database{&sqliteFiles, &postgresServers, &mysqlServers} }
 
 // target is a database that a URL names.
 type target struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/dibs-queue/dibs"
@@ -52,7 +53,7 @@ func (u URL) String() string {
 // unless the URL has a pooler parameter already.
 func (u URL) BehindPooler() (URL, error) {
 	server, err := serverURL(u)
-	if err != nil {
+	if err != nil || isMySQL(server) {
 		return "", &Error{
 			Problem: "--pooler is for PostgreSQL",
 			Next:    "name the database with --db postgres://USER@HOST:PORT/NAME",
@@ -88,12 +89,14 @@ func (u *URL) Set(s string) error {
 // Type is the type's name in the help of a flag.
 func (u *URL) Type() string { return "string" }
 
-// serverURL parses the URL of a PostgreSQL database. It refuses URLs that parsers read in
+var serverSchemes = append([]string{"postgres", "postgresql"}, mysqlSchemes...)
+
+// serverURL parses the URL of a database on a server. It refuses URLs that parsers read in
 // different ways, in which part of a password could be taken for a host and be shown.
 func serverURL(u URL) (*url.URL, error) {
 	scheme, rest, _ := strings.Cut(string(u), "://")
-	if scheme != "postgres" && scheme != "postgresql" {
-		return nil, errors.New("it does not begin with postgres://")
+	if !slices.Contains(serverSchemes, scheme) {
+		return nil, errors.New("it does not begin with postgres:// or mysql://")
 	}
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 && (strings.Contains(rest[i:], "@") || strings.Contains(rest, "#")) {
 		return nil, errors.New("an @ or # that belongs to a name or a password is written as %40 or %23")
