@@ -22,7 +22,7 @@ import (
 // mysqlServers are the databases of MariaDB servers. A place is a data source as the driver writes it.
 var mysqlServers = database{
 	names: namesMySQL,
-	find: findMySQL,
+	find:  findMySQL,
 	open: func(ctx context.Context, place string, o Options) (admin.Database, error) {
 		db, err := mysql.Open(ctx, place, mysql.Options{Prefix: o.Prefix, MaxConns: o.Conns, Existing: true})
 		if err != nil {
@@ -44,7 +44,9 @@ var mysqlServers = database{
 	remove: func(ctx context.Context, place string, o Options) (bool, error) {
 		return false, dropMySQLTables(ctx, place, o.Prefix)
 	},
-	named:   func(name string) (Options, string) { return Options{Prefix: name + "_"}, "MariaDB, tables " + name + "_*" },
+	named: func(name string) (Options, string) {
+		return Options{Prefix: name + "_"}, "MariaDB, tables " + name + "_*"
+	},
 	explain: explainMySQL,
 	passing: mysqlPassing,
 	away:    mysqlAway,
