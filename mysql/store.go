@@ -10,6 +10,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,7 +59,7 @@ type Store struct {
 var _ admin.Database = (*Store)(nil)
 
 // Open opens the database at an address as the driver writes it, user:password@tcp(host:port)/database, and makes or
-// upgrades dibs' tables in it.
+// upgrades dibs' tables in it. The parameter pool_max_conns of the address overrides Options.MaxConns.
 func Open(ctx context.Context, address string, o Options) (*Store, error) {
 	s, err := open(ctx, address, &o, false)
 	if err != nil {
@@ -82,6 +83,9 @@ func open(ctx context.Context, address string, o *Options, migrating bool) (*Sto
 		return nil, err
 	}
 	config, err := parseAddress(address)
+	if err == nil {
+		err = poolSize(config, &o.MaxConns)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +119,21 @@ func parseAddress(address string) (*driver.Config, error) {
 		return nil, &dibs.InvalidError{Field: "address", Reason: "names no database; give user:password@tcp(host:port)/database"}
 	}
 	return config, nil
+}
+
+// poolSize reads the parameter pool_max_conns of an address, which overrides MaxConns. The driver knows no such parameter.
+func poolSize(config *driver.Config, size *int) error {
+	given, ok := config.Params["pool_max_conns"]
+	if !ok {
+		return nil
+	}
+	delete(config.Params, "pool_max_conns")
+	n, err := strconv.Atoi(given)
+	if err != nil || n < 1 {
+		return &dibs.InvalidError{Field: "pool_max_conns", Reason: fmt.Sprintf("must be 1 or more, got %q", given)}
+	}
+	*size = n
+	return nil
 }
 
 // lockWait is how long a statement of the store waits for a lock, in seconds. Then the call is made again.

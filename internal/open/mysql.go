@@ -31,7 +31,7 @@ var mysqlServers = database{
 		return db, nil
 	},
 	sql: func(_ context.Context, place string, o Options) (*sql.DB, error) {
-		db, err := sql.Open("mysql", place)
+		db, err := openMySQL(place)
 		if err == nil {
 			db.SetMaxOpenConns(o.Conns)
 		}
@@ -96,30 +96,50 @@ func findMySQL(u URL, o Options) (string, error) {
 	return place, nil
 }
 
-// dropMySQLTables drops the tables with the prefix.
+// openMySQL opens a pool that is not a store's.
+func openMySQL(place string) (*sql.DB, error) {
+	config, err := driver.ParseDSN(place)
+	if err != nil {
+		return nil, err
+	}
+	delete(config.Params, "pool_max_conns")
+	connector, err := driver.NewConnector(config)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// dropMySQLTables drops the tables and views with the prefix.
 func dropMySQLTables(ctx context.Context, place, prefix string) error {
-	db, err := sql.Open("mysql", place)
+	db, err := openMySQL(place)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(ctx, "select table_name from information_schema.tables where table_schema = database() and left(table_name, char_length(?)) = ?", prefix, prefix)
+	rows, err := db.QueryContext(ctx, "select table_type, table_name from information_schema.tables where table_schema = database() and left(table_name, char_length(?)) = ? order by table_type = 'VIEW' desc", prefix, prefix)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	var names []string
+	var drops []string
 	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
+		var kind, name string
+		if err := rows.Scan(&kind, &name); err != nil {
 			return err
 		}
-		names = append(names, "`"+strings.ReplaceAll(name, "`", "``")+"`")
+		what := "table"
+		if kind == "VIEW" {
+			what = "view"
+		}
+		drops = append(drops, "drop "+what+" `"+strings.ReplaceAll(name, "`", "``")+"`")
 	}
-	if err := rows.Err(); err != nil || len(names) == 0 {
-		return err
+	err = rows.Err()
+	for _, drop := range drops {
+		if err == nil {
+			_, err = db.ExecContext(ctx, drop)
+		}
 	}
-	_, err = db.ExecContext(ctx, "drop table "+strings.Join(names, ", "))
 	return err
 }
 

@@ -20,7 +20,7 @@ type About struct {
 	Adopted string `json:"adopted,omitempty"` // the table, if the run works on a copy of one
 	Jobs    int    `json:"jobs,omitempty"`    // how many jobs a demo has; 0: the run is none
 
-	Database    string         `json:"database"` // PostgreSQL or SQLite
+	Database    string         `json:"database"` // PostgreSQL, MariaDB or SQLite
 	Version     string         `json:"database_version"`
 	OwnServer   bool           `json:"own_server"` // the run may kill the server
 	Platform    string         `json:"platform"`   // such as linux/amd64
@@ -37,12 +37,10 @@ func (r *run) describe(ctx context.Context) error {
 	a := &r.About
 	a.Platform, a.Cores, a.Producers = runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(), r.plan.producers
 	a.Began, a.OwnServer = time.Now().UTC().Round(0), r.Server != nil
-	query := "show server_version"
-	if a.Database = "PostgreSQL"; r.onSQLite() {
-		a.Database, query = "SQLite", "select sqlite_version()"
-	}
+	kind := r.kind()
+	a.Database = kind.title
 	var version string
-	err := r.withSQL(func(db *sql.DB) error { return db.QueryRowContext(ctx, query).Scan(&version) })
+	err := r.withSQL(func(db *sql.DB) error { return db.QueryRowContext(ctx, kind.version).Scan(&version) })
 	a.Version, _, _ = strings.Cut(version, " ") // distributions append their own version
 	return err
 }

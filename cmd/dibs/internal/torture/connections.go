@@ -20,19 +20,19 @@ type ConnectionsError struct {
 }
 
 func (e *ConnectionsError) Error() string {
-	return fmt.Sprintf("%d workers need about %d connections, and the PostgreSQL server has %d free (see its max_connections)", e.Workers, e.Need, e.Free)
+	return fmt.Sprintf("%d workers need about %d connections, and the server has %d free (see its max_connections)", e.Workers, e.Need, e.Free)
 }
 
 // poolSize divides the server's free connections: it returns how many the pool of each
 // process' store may use.
 func (r *run) poolSize(ctx context.Context) (int, error) {
-	if r.onSQLite() {
+	kind := r.kind()
+	if kind.free == "" {
 		return 0, nil
 	}
 	var free int
 	err := r.withSQL(func(db *sql.DB) error {
-		return db.QueryRowContext(ctx, `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-			- (select count(*)::int from pg_stat_activity where backend_type = 'client backend')`).Scan(&free)
+		return db.QueryRowContext(ctx, kind.free).Scan(&free)
 	})
 	if err != nil {
 		return 0, err

@@ -14,7 +14,7 @@ import (
 // all others wait.
 const slack = 3 * time.Second
 
-// orderSlack is how long claims on PostgreSQL may pass over a job while they are slow: a
+// orderSlack is how long claims on a server may pass over a job while they are slow: a
 // second, and the time until the next claim begins. On SQLite the order is exact.
 const orderSlack = 1200 * time.Millisecond
 
@@ -24,7 +24,7 @@ func (r *run) evidence(ctx context.Context) (e history.Evidence, err error) {
 		return e, err
 	}
 	e.Queues, e.Groups, e.Slack = r.startQueues, r.startGroups, slack
-	if !r.onSQLite() {
+	if r.onServer() {
 		e.OrderSlack, e.ClaimsAtOnce = orderSlack, true
 	}
 	if r.Effects == "" {

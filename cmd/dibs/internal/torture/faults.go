@@ -56,7 +56,7 @@ func (r *run) faults() []fault {
 	for range turnTakers {
 		all = append(all, fault{20 * time.Millisecond, r.serveTurns})
 	}
-	if !r.onSQLite() {
+	if r.onServer() {
 		all = append(all, fault{3 * time.Second, r.holdSnapshot})
 	}
 	if r.Server != nil {
@@ -71,7 +71,7 @@ func (r *run) faultsOfProcesses() []fault {
 	if lab.CanSuspend {
 		all = append(all, fault{1500 * time.Millisecond, r.stopOne})
 	}
-	if !r.onSQLite() {
+	if r.onServer() {
 		all = append(all, fault{30 * time.Millisecond, r.cutOne})
 	}
 	return all

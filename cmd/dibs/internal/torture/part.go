@@ -96,7 +96,7 @@ func (p Part) run(ctx context.Context, db admin.Database, rawURL string) error {
 
 // withSQL runs f with database/sql connections to the database.
 func withSQL(db admin.Database, rawURL string, f func(*sql.DB) error) error {
-	if own, ok := db.(interface{ DB() *sql.DB }); ok { // on SQLite, whose connections take turns with the store's
+	if own, ok := db.(interface{ DB() *sql.DB }); ok { // on SQLite, its connections take turns with the store's
 		return f(own.DB())
 	}
 	pool, _, err := session.OwnDB(context.Background(), rawURL)
@@ -148,7 +148,7 @@ func (c *client) dibsTx(t *sql.Tx) dibs.Tx {
 
 // effect writes a job's effect, which must take place exactly once.
 func (c *client) effect(ctx context.Context, t *sql.Tx, job int64) error {
-	if _, err := t.ExecContext(ctx, "insert into "+c.Effects+" (job) values ($1)", job); err != nil {
+	if _, err := t.ExecContext(ctx, fmt.Sprintf("insert into %s (job) values (%d)", c.Effects, job)); err != nil {
 		return errNoEffect
 	}
 	return nil

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/url"
@@ -29,28 +30,49 @@ type proxy struct {
 // newProxy starts a proxy to the server that rawURL names. It returns the URL through the
 // proxy, which also sets the size of the pool.
 func newProxy(rawURL string, pool int) (*proxy, string, error) {
-	config, err := pgconn.ParseConfig(rawURL)
+	of, err := originOf(rawURL)
 	if err != nil {
 		return nil, "", err
 	}
-	network, address := pgconn.NetworkAddress(config.Host, config.Port)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, "", err
 	}
 	p := &proxy{
 		listener: l,
-		dial:     func() (net.Conn, error) { return net.DialTimeout(network, address, 5*time.Second) },
+		dial:     func() (net.Conn, error) { return net.DialTimeout(of.network, of.address, 5*time.Second) },
 		cuts:     make(chan chan struct{}),
 	}
 	p.links.Go(p.accept)
-	through, err := throughProxy(rawURL, config, l.Addr().String(), pool)
+	through, err := throughProxy(rawURL, of.user, l.Addr().String(), pool)
 	return p, through, err
 }
 
-// throughProxy returns rawURL with the proxy's address. It adds the password of config, since
-// .pgpass may hold it only for the server's own address.
-func throughProxy(rawURL string, config *pgconn.Config, address string, pool int) (string, error) {
+// origin is where a URL leads, and as whom.
+type origin struct {
+	network, address string
+	user             *url.Userinfo
+}
+
+func originOf(rawURL string) (origin, error) {
+	if isMariaDB(rawURL) {
+		u, err := url.Parse(rawURL)
+		if err != nil {
+			return origin{}, err
+		}
+		return origin{"tcp", net.JoinHostPort(cmp.Or(u.Hostname(), "127.0.0.1"), cmp.Or(u.Port(), "3306")), u.User}, nil
+	}
+	config, err := pgconn.ParseConfig(rawURL)
+	if err != nil {
+		return origin{}, err
+	}
+	network, address := pgconn.NetworkAddress(config.Host, config.Port)
+	return origin{network, address, url.UserPassword(config.User, config.Password)}, nil
+}
+
+// throughProxy returns rawURL with the proxy's address. It adds the user with the password, since
+// .pgpass may hold that only for the server's own address.
+func throughProxy(rawURL string, user *url.Userinfo, address string, pool int) (string, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return "", err
@@ -60,7 +82,7 @@ func throughProxy(rawURL string, config *pgconn.Config, address string, pool int
 	query.Del("port")
 	query.Set("pool_max_conns", strconv.Itoa(pool))
 	u.Host, u.RawQuery = address, strings.ReplaceAll(query.Encode(), "+", "%20") // drivers do not read + as a space
-	u.User = url.UserPassword(config.User, config.Password)
+	u.User = user
 	return u.String(), nil
 }
 

@@ -195,10 +195,10 @@ func (r *run) judge(ctx context.Context) (result *Result, err error) {
 type seat struct {
 	*lab.Seat
 	part  Part
-	proxy *proxy // nil on SQLite
+	proxy *proxy // nil without a server
 }
 
-// addSeats makes the seats of all workers, or of all producers. On PostgreSQL the connections of each
+// addSeats makes the seats of all workers, or of all producers. On a server the connections of each
 // pass through a proxy, which can cut them.
 func (r *run) addSeats(n int, name string, producer bool, pool int) error {
 	for i := range n {
@@ -208,7 +208,7 @@ func (r *run) addSeats(n int, name string, producer bool, pool int) error {
 		}
 		var through *proxy
 		url := r.URL
-		if !r.onSQLite() {
+		if r.onServer() {
 			var err error
 			if through, url, err = newProxy(r.URL, pool); err != nil {
 				return err
@@ -228,14 +228,6 @@ func (r *run) addSeat(part Part, through *proxy, url string) {
 		return r.Processes.Command(next, url)
 	})
 	r.seats = append(r.seats, &seat{s, part, through})
-}
-
-func (r *run) onSQLite() bool {
-	if r.Adopted != nil {
-		return r.Adopted.SQLite
-	}
-	_, ok := r.DB.(interface{ DB() *sql.DB })
-	return ok
 }
 
 // addAll makes the seats of all processes.
