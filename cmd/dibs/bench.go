@@ -139,7 +139,7 @@ func (a *app) bench(cmd *cobra.Command, o *benchOptions) (err error) {
 		Scale: o.scale, Pool: o.pool, Handlers: benchHandlers, Dir: dir,
 		Command: benchProcess, Launch: spawner.Start,
 	}
-	list, err := chooseWorkloads(cmd, workload.All(b), server == "", o.workloads)
+	list, err := chooseWorkloads(cmd, workload.All(b), server != "" && !open.IsMariaDB(a.DBFlag), o.workloads)
 	if err != nil {
 		return err
 	}
@@ -147,6 +147,8 @@ func (a *app) bench(cmd *cobra.Command, o *benchOptions) (err error) {
 	where := ""
 	if server == "" {
 		where, err = benchFiles(ctx, b, r, path)
+	} else if open.IsMariaDB(a.DBFlag) {
+		where, err = a.benchTables(ctx, b, r, server)
 	} else if b.Server, err = workload.Connect(ctx, server); err == nil {
 		defer b.Server.Close()
 		where, err = a.benchSchema(ctx, b, r, server, list)
@@ -211,6 +213,22 @@ func (a *app) benchSchema(ctx context.Context, b *workload.Bench, r *benchReport
 	return "PostgreSQL, schema " + schema, err
 }
 
+// benchTables is benchSchema for MariaDB, where dibs has tables of its own.
+func (a *app) benchTables(ctx context.Context, b *workload.Bench, r *benchReport, server string) (where string, err error) {
+	o, where, err := open.Named(a.DBFlag, "dibs_bench_"+randomName())
+	b.Place = func(context.Context) (workload.Place, error) {
+		return workload.Place{URL: server, Prefix: o.Prefix, Drop: func(ctx context.Context) error {
+			_, err := open.Remove(ctx, a.DBFlag, o)
+			return err
+		}}, nil
+	}
+	r.Database, r.machine = "MariaDB", workload.Machine("")
+	if err == nil {
+		r.server, err = workload.MariaDBSettings(ctx, server)
+	}
+	return where, err
+}
+
 // benchFiles is benchSchema for SQLite: beside path or, without one, in the temporary folder.
 func benchFiles(ctx context.Context, b *workload.Bench, r *benchReport, path string) (where string, err error) {
 	dir := b.Dir
@@ -228,10 +246,10 @@ func benchFiles(ctx context.Context, b *workload.Bench, r *benchReport, path str
 }
 
 // chooseWorkloads keeps the named workloads, or all, that the kind of database supports.
-func chooseWorkloads(cmd *cobra.Command, all []workload.Workload, onSQLite bool, ids []string) ([]workload.Workload, error) {
+func chooseWorkloads(cmd *cobra.Command, all []workload.Workload, onPostgres bool, ids []string) ([]workload.Workload, error) {
 	chosen := slices.DeleteFunc(slices.Clone(all), func(w workload.Workload) bool {
 		named := len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool { return strings.EqualFold(id, w.ID) })
-		return !named || w.Postgres && onSQLite
+		return !named || w.Postgres && !onPostgres
 	})
 	for _, id := range ids {
 		is := func(w workload.Workload) bool { return strings.EqualFold(id, w.ID) }

@@ -119,6 +119,9 @@ func Place(u URL) (path, server string, err error) {
 	return "", t.place, nil
 }
 
+// IsMariaDB reports whether u names a database of a MariaDB server.
+func IsMariaDB(u URL) bool { return namesMySQL(u) }
+
 // Absolute returns a URL that names the same database from any folder.
 func Absolute(u URL) URL {
 	path, ok := sqlitePath(u)

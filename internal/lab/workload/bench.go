@@ -23,7 +23,7 @@ type Bench struct {
 	Dir      string  // folder for the processes' stderr
 
 	Place   func(context.Context) (Place, error) // creates an empty place for one measurement
-	Server  *Server                              // nil on SQLite
+	Server  *Server                              // nil without PostgreSQL
 	Command func() (*exec.Cmd, error)            // returns the command of a process that calls Serve
 	Launch  func(*exec.Cmd) error                // starts the command
 
@@ -34,8 +34,9 @@ type Bench struct {
 
 // Place is the database that holds the jobs of one measurement.
 type Place struct {
-	URL    string // URL of the PostgreSQL database, or path of the SQLite file
+	URL    string // URL of the PostgreSQL database, data source of the MariaDB database, or path of the SQLite file
 	SQLite bool
+	Prefix string // MariaDB only, and never empty there
 	Schema string // PostgreSQL only; "": the system's default
 
 	Drop func(context.Context) error `json:"-"` // deletes the database or the file

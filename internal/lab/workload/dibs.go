@@ -7,6 +7,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/admin"
+	"github.com/dibs-queue/dibs/mysql"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/dibs-queue/dibs/sqlite"
 )
@@ -15,8 +16,11 @@ type dibsSystem struct{ db admin.Database }
 
 // createDibs does nothing on SQLite, where opening a file creates the tables.
 func createDibs(ctx context.Context, place Place) error {
-	if place.SQLite {
+	switch {
+	case place.SQLite:
 		return nil
+	case place.Prefix != "":
+		return mysql.Migrate(ctx, place.URL, mysql.Options{Prefix: place.Prefix})
 	}
 	return postgres.Migrate(ctx, place.URL, postgres.Options{Schema: place.Schema})
 }
@@ -24,6 +28,13 @@ func createDibs(ctx context.Context, place Place) error {
 func attachDibs(ctx context.Context, place Place, pool int, noListen bool) (System, error) {
 	if place.SQLite {
 		db, err := sqlite.Open(ctx, place.URL, sqlite.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return dibsSystem{db}, nil
+	}
+	if place.Prefix != "" {
+		db, err := mysql.Open(ctx, place.URL, mysql.Options{Prefix: place.Prefix, MaxConns: pool})
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package workload
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -112,6 +113,29 @@ func LiteSettings(ctx context.Context, place Place) (list []Fact, err error) {
 		list = append(list, Fact{name, values[i]})
 	}
 	return list, nil
+}
+
+// MariaDBSettings returns the settings of a MariaDB server that influence durability and speed.
+func MariaDBSettings(ctx context.Context, source string) (list []Fact, err error) {
+	db, err := sql.Open("mysql", source)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	rows, err := db.QueryContext(ctx, `show global variables where variable_name in ('version', 'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin',
+		'innodb_buffer_pool_size', 'innodb_log_file_size', 'innodb_doublewrite', 'max_connections')`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var f Fact
+		if err := rows.Scan(&f.Name, &f.Value); err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return list, rows.Err()
 }
 
 // Settings returns the settings of the server that influence durability and speed.
