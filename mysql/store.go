@@ -91,7 +91,7 @@ func open(ctx context.Context, address string, o *Options, migrating bool) (*Sto
 	}
 	s := &Store{sql: text, upkeep: upkeep{memory: rowstore.NewMemory()}}
 	text.Insert, text.Now, text.Wrap = s.insert, s.now, func(tx dibs.SQLTx) dibs.SQLTx { return conn{tx, false} }
-	text.Concurrent = &rowstore.Concurrent{Turn: s.turn, LockKeys: s.lockKeys, Counted: true, Patience: 15 * time.Second}
+	text.Concurrent = &rowstore.Concurrent{Turn: s.turn, LockKeys: s.lockKeys, Counted: true, Patience: 15 * time.Second, LookPart: 20}
 	if err = s.connect(config, o.MaxConns); err == nil {
 		if err = s.server(ctx); err == nil {
 			err = s.migrate(ctx, o, migrating)

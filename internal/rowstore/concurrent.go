@@ -28,6 +28,8 @@ type Concurrent struct {
 	Counted bool
 	// Patience is how long a call is made again that needs what another transaction holds; 0: a second.
 	Patience time.Duration
+	// LookPart is how many times as long as a look for others' commits the pause after it is; 0: lookPart.
+	LookPart time.Duration
 	// OneWriter says that transactions run one after the other all the same, as on SQLite, which tests this mode. Then
 	// a caller's transaction itself gives the places of groups, as no other transaction could meanwhile.
 	OneWriter bool

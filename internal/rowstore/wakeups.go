@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -28,6 +29,7 @@ type bell struct {
 
 	timer         *ticks.Timer                   // runs ticks while somebody listens; nil until Listen is called
 	look          func(context.Context) *Session // the function given to Listen
+	part          time.Duration                  // lookPart, or Concurrent.LookPart
 	listenerAdded chan struct{}                  // receives when a listener was added
 	cancel        context.CancelFunc
 	stopped       chan struct{}
@@ -37,6 +39,9 @@ type bell struct {
 // reads, if any may have committed something since the last call, and otherwise nil.
 func (s *Store) Listen(look func(context.Context) *Session) {
 	b := &s.bell
+	if b.part = lookPart; s.concurrent() != nil {
+		b.part = cmp.Or(s.concurrent().LookPart, lookPart)
+	}
 	b.look, b.listenerAdded, b.stopped = look, make(chan struct{}, 1), make(chan struct{})
 	b.timer = ticks.NewTimer(context.Background(), s.Tick) // a tick commits, so the next look sets the timer to the next tick
 	b.Added = func() {
@@ -97,7 +102,7 @@ func (b *bell) loop(ctx context.Context) {
 			if time.Since(worked) > idleAfter {
 				pause = lookIdle
 			}
-			timer.Reset(min(max(pause, lookPart*time.Since(began)), lookSeldom))
+			timer.Reset(min(max(pause, b.part*time.Since(began)), lookSeldom))
 		case <-ctx.Done():
 			return
 		}
