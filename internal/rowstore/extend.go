@@ -95,8 +95,12 @@ func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 	if err != nil {
 		return e, err
 	}
+	ended, err := s.endedLeases(missing, busy, now)
+	if err != nil {
+		return e, err
+	}
 	for _, l := range missing {
-		if busy[l.ID] {
+		if busy[l.ID] && !ended[l.ID] {
 			e.Finishing = append(e.Finishing, l.ID)
 		} else {
 			e.Lost = append(e.Lost, l.ID)
@@ -104,6 +108,26 @@ func (s *Session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 	}
 	laterRows(s, "check_earlier", slices.SortedFunc(maps.Keys(shortened), func(a, b dibs.Token) int { return bytes.Compare(a[:], b[:]) }), until)
 	return e, nil
+}
+
+// endedLeases finds those of the leases that have ended: nobody else has locked their jobs, and yet extend.sql has passed
+// over them.
+func (s *Session) endedLeases(leases []dibs.Lease, busy map[int64]bool, now int64) (map[int64]bool, error) {
+	var ids []int64
+	for _, l := range leases {
+		if busy[l.ID] {
+			ids = append(ids, l.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	jobs, err := s.holding(ids)
+	ended := make(map[int64]bool, len(jobs))
+	for id, j := range jobs {
+		ended[id] = j.leaseUntil <= now && !s.ownTokens[j.token]
+	}
+	return ended, err
 }
 
 // extended is what an extension tells about a lease that still holds.

@@ -8,24 +8,23 @@ import (
 	"github.com/dibs-queue/dibs/internal/reads"
 )
 
-// busy returns those of the missing leases that still hold: their jobs were not found only because other transactions
-// have locked the rows.
+// busy returns those of the missing leases whose jobs have the token still: they were not found only because other
+// transactions have locked the rows. Such a transaction may be an extension, so a lease that seems to have ended may hold.
 func (s *Session) busy(missing []dibs.Lease) (map[int64]bool, error) {
 	if !s.concurrent() || len(missing) == 0 {
 		return nil, nil
 	}
-	now := s.now()
 	ids := make([]int64, len(missing))
 	for i, l := range missing {
 		ids[i] = l.ID
 	}
-	good, all := map[int64]bool{}, map[int64]lastLease{}
+	held, all := map[int64]bool{}, map[int64]lastLease{}
 	err := s.lastLeases(ids, all)
 	for _, l := range missing {
 		is, ok := all[l.ID]
-		good[l.ID] = ok && is.token == l.Token && (is.until > now || s.ownTokens[l.Token])
+		held[l.ID] = ok && is.token == l.Token
 	}
-	return good, err
+	return held, err
 }
 
 // lastLease is the lease of a running job as last committed; another transaction may have locked the job's row.
