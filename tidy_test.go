@@ -15,8 +15,7 @@ import (
 	"unicode"
 )
 
-// These tests check what a machine can of how the code is written; CONTRIBUTING.md
-// gives the reasons.
+// These tests check what a machine can of how the code is written; CONTRIBUTING.md gives the reasons.
 const (
 	maxFunction   = 70  // lines
 	maxFile       = 400 // lines
@@ -75,6 +74,7 @@ var driver = map[string][]string{
 	"internal/lab/history": nil,                                                   // storetest is built on it, and its users get what it imports
 	"server":               {"go.yaml.in/yaml/v4", "golang.org/x/sync/semaphore"}, // pgx needs the semaphore too
 	"sqlite":               {"modernc.org/sqlite"},
+	"mysql":                {"github.com/go-sql-driver/mysql"},
 	"postgres":             {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
 
 	"cmd/dibs/internal/cmdline":  {"github.com/spf13/cobra", "github.com/spf13/pflag"},
@@ -87,8 +87,6 @@ var driver = map[string][]string{
 	"cmd/dibs/internal/linear":   {"github.com/anishathalye/porcupine"},
 	"cmd/dibs/internal/torture":  {"github.com/jackc/pgx/v5", "go.yaml.in/yaml/v4"},
 	"cmd/dibs/internal/term":     {"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
-
-	"mysql": {"github.com/go-sql-driver/mysql"},
 
 	"internal/reads":    nil,
 	"internal/rowstore": nil,
@@ -210,9 +208,8 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-// The databases need different statements where one works on sets of rows and the
-// other, alone in its write transaction, row by row. Every other statement has the
-// same name in both folders, so that one can be read beside the other.
+// The databases need different statements where one works on sets of rows and the other, alone in its write transaction, row
+// by row. Every other statement has the same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
 		clock_due complete delete delete_queue delete_schedules diagnose_horizon diagnose_locks diagnose_rows diagnose_schema diagnose_server diagnose_sessions diagnose_tables diagnose_turns drop_new drop_reached edges enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks mend new_queues no_jobs payloads pending present rate_free rate_spent recheck requeue

@@ -22,7 +22,8 @@ if [ -n "$left_out" ] && [ -n "${CI:-}" ]; then
 fi
 DIBS_PG_BIN=$(scripts/postgres.sh)
 DIBS_PG_VERSION=$("$DIBS_PG_BIN/postgres" --version) # the results of tests depend on it
-export CGO_ENABLED=1 DIBS_PG_BIN DIBS_PG_VERSION
+DIBS_MARIADB_BIN=$(scripts/mariadb.sh)
+export CGO_ENABLED=1 DIBS_PG_BIN DIBS_PG_VERSION DIBS_MARIADB_BIN
 go build -o .tools/dibs ./cmd/dibs
 export DIBS_TEST_PROGRAM=$PWD/.tools/dibs
 . scripts/memory.sh

@@ -24,7 +24,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 		code     int
 		words    []string
 	}{
-		{"unknown scheme", "mysql://root:secret@localhost/x", cmdline.ExitUsage, []string{`unknown kind of database: mysql`, "sqlite:PATH or postgres://"}},
+		{"unknown scheme", "oracle://root:secret@localhost/x", cmdline.ExitUsage, []string{`unknown kind of database: oracle`, "sqlite:PATH or postgres://"}},
 		{"no scheme", "jobs", cmdline.ExitUsage, []string{`unknown kind of database`, "sqlite:PATH"}},
 		{"no path", "sqlite:", cmdline.ExitUsage, []string{"names no file", "sqlite:dibs.db"}},
 		{"in memory", "sqlite::memory:", cmdline.ExitUsage, []string{"names no file"}},

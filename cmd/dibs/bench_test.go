@@ -110,7 +110,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"--pool 3", "--pool must be 4 to 1000, got 3"},
 		{"--schema mine", "leave out --schema and --prefix"},
 		{"--db=", "--db is empty"},
-		{"--db mysql://localhost/mine", "unknown kind of database"},
+		{"--db oracle://localhost/mine", "unknown kind of database"},
 		{"--db sqlite:no/such/folder/my.db", "there is no folder no/such/folder"},
 		{"W3", "unknown command"},
 	} {

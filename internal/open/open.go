@@ -203,7 +203,7 @@ func unknown(u URL) error {
 	}
 	return &Error{
 		Problem: problem,
-		Next:    "use sqlite:PATH or postgres://USER@HOST/NAME in --db or $DIBS_DB",
+		Next:    "use sqlite:PATH or postgres://USER@HOST/NAME in --db or $DIBS_DB; mysql://USER@HOST/NAME is being made",
 		Err:     dibs.ErrInvalid,
 	}
 }
