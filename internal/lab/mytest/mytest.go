@@ -11,6 +11,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -51,6 +52,16 @@ func Address(t testing.TB) string {
 		}
 	})
 	return named(server, name)
+}
+
+// URL is Address as dibs takes it.
+func URL(t testing.TB) string {
+	t.Helper()
+	config, err := mysql.ParseDSN(Address(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "mysql://" + url.UserPassword(config.User, config.Passwd).String() + "@" + config.Addr + "/" + config.DBName
 }
 
 // named is the address of a database of a server.

@@ -100,6 +100,8 @@ func (d *medic) look(ctx context.Context, db admin.Database) error {
 		if r, err = own.Diagnose(ctx); err != nil {
 			return err
 		}
+	} else {
+		d.Skipped = append(d.Skipped, "sessions, locks, tables and settings: dibs cannot look at them on this kind of database yet")
 	}
 	after := time.Now()
 	var q queueLook

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func (a *app) locks(ctx context.Context, db admin.Database, queue string, n int)
 	}
 	l, ok := db.(locker)
 	if !ok {
-		return fmt.Errorf("locks: %T has none to show", db)
+		return errors.New("locks: dibs cannot show them on this kind of database yet")
 	}
 	f, err := l.Locks(ctx, queue, n)
 	if err != nil {
