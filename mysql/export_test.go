@@ -6,6 +6,9 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
 // StatementNames lists the statements that the store runs.
@@ -13,7 +16,7 @@ func (s *Store) StatementNames() []string {
 	return slices.Sorted(maps.Keys(s.sql.Statements))
 }
 
-// Explain reads the plans of the parts of a statement. arg gives the argument for each number.
+// Explain reads the plans of the parts of a statement that are no blocks. arg gives the argument for each number.
 func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, each func(part, table, kind, extra string)) error {
 	c, err := s.pool.Conn(ctx)
 	if err != nil {
@@ -21,6 +24,9 @@ func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, e
 	}
 	defer c.Close()
 	for _, p := range parse(s.sql.Statements.Get(name)).parts {
+		if strings.HasPrefix(p.text, "begin not atomic") {
+			continue
+		}
 		args := make([]any, 0, len(p.order))
 		for _, at := range p.order {
 			args = append(args, arg(at.place+1))
@@ -42,4 +48,40 @@ func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, e
 		}
 	}
 	return nil
+}
+
+// ReadBy runs a statement in a transaction that it rolls back, and returns how many rows and entries of indexes the server
+// has read for it.
+func (s *Store) ReadBy(ctx context.Context, name string, args ...any) (n int, err error) {
+	c, err := s.pool.Conn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer c.Close()
+	if _, err := c.ExecContext(ctx, "start transaction"); err != nil {
+		return 0, err
+	}
+	defer rollback(ctx, c)
+	before, err := handlerReads(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	nothing := func(*sql.Rows) error { return nil }
+	if err := rowstore.Each(ctx, conn{c, true}, s.sql.Statements.Get(name), nothing, args...); err != nil {
+		return 0, err
+	}
+	after, err := handlerReads(ctx, c)
+	return after - before, err
+}
+
+// handlerReads is how many rows and entries of indexes a session has read.
+func handlerReads(ctx context.Context, c *sql.Conn) (sum int, err error) {
+	err = rowstore.Each(ctx, c, "show session status like 'Handler_read%'", func(rows *sql.Rows) error {
+		var name string
+		var n int
+		err := rows.Scan(&name, &n)
+		sum += n
+		return err
+	})
+	return sum, err
 }

@@ -165,7 +165,7 @@ create table if not exists dibs_job (
   errors longblob null,
   progress longblob null, -- JSON, of the attempt that it names
   key lane (queue, gate, priority, run_at, id),
-  key place (queue, group_key, place, priority, run_at, id),
+  key place (queue, place, group_key, priority, run_at, id),
   key fair (queue, fair, turn, admitted, id),
   key later (place, queue, run_at),
   key flow (flow, id),

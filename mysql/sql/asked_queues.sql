@@ -6,9 +6,15 @@ select queue
 from dibs_wake
 where not_before <= ?1
 union
-select queue
-from dibs_job force index (later)
-where place = 2 and run_at <= ?1
+select q.name
+from dibs_queue q
+where (
+    select j.run_at
+    from dibs_job j force index (later)
+    where j.place = 2 and j.queue = q.name
+    order by j.run_at
+    limit 1
+  ) <= ?1
 union
 select queue
 from dibs_rate

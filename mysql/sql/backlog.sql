@@ -2,14 +2,55 @@
 -- Parameters: ?1 queue; ?2 name that those of the groups come after; ?3 how many groups;
 --   ?4 how many jobs of each are counted.
 -- Columns out: group; how many of its jobs hold a place; how many are blocked.
--- Concurrency: one snapshot; locks nothing.
-select
-  j.group_key,
-  least(sum(j.place in (0, 3)), ?4),
-  least(sum(j.place = 1), ?4)
-from dibs_job j force index (place)
-where j.queue = ?1 and j.group_key > ?2
-group by j.group_key
-having sum(j.place = 1) > 0
-order by j.group_key
-limit ?3
+-- Concurrency: one snapshot for each group; locks nothing. It goes from group to group by the index of blocked jobs, whatever
+--   their number.
+begin not atomic
+  declare name varbinary(255);
+  declare nth int default 0;
+  declare counts text character set utf8mb4;
+  declare found longtext character set utf8mb4 default '';
+  set name = (
+    select j.group_key
+    from dibs_job j force index (place)
+    where j.queue = ?1 and j.place = 1 and j.group_key > ?2
+    order by j.group_key
+    limit 1
+  );
+  while name is not null and nth < ?3 do
+    select
+      json_array(
+        convert(name using utf8mb4),
+        (
+          select count(*)
+          from (
+            select 1
+            from dibs_job p force index (place)
+            where p.queue = ?1 and p.place in (0, 3) and p.group_key = name
+            limit ?4
+          ) x
+        ),
+        (
+          select count(*)
+          from (
+            select 1
+            from dibs_job b force index (place)
+            where b.queue = ?1 and b.place = 1 and b.group_key = name
+            limit ?4
+          ) x
+        )
+      ),
+      (
+        select j.group_key
+        from dibs_job j force index (place)
+        where j.queue = ?1 and j.place = 1 and j.group_key > name
+        order by j.group_key
+        limit 1
+      )
+    into counts, name;
+    set found = concat(found, ',', counts), nth = nth + 1;
+  end while;
+  select i.name, i.places, i.blocked
+  from json_table(concat('[', substr(found, 2), ']'), '$[*]' columns (
+    name varchar(255) character set utf8mb4 path '$[0]', places int path '$[1]', blocked int path '$[2]'
+  )) i;
+end

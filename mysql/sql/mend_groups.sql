@@ -25,7 +25,10 @@ where not exists (
     where w.queue = g.queue and w.group_key = g.group_key
   )
   and case
-    when (select count(*) from dibs_job p force index (place) where p.queue = g.queue and p.group_key = g.group_key and p.place in (0, 3)) < coalesce(l.places, q.group_limit)
+    when (
+        (select count(*) from dibs_job p force index (place) where p.queue = g.queue and p.place = 0 and p.group_key = g.group_key)
+        + (select count(*) from dibs_job p force index (place) where p.queue = g.queue and p.place = 3 and p.group_key = g.group_key)
+      ) < coalesce(l.places, q.group_limit)
       then exists (
           select 1
           from dibs_job b force index (place)
@@ -36,7 +39,10 @@ where not exists (
           from dibs_rate r
           where r.queue = g.queue and r.group_key = g.group_key and r.held_until is not null
         )
-    else (select count(*) from dibs_job p force index (place) where p.queue = g.queue and p.group_key = g.group_key and p.place in (0, 3)) > coalesce(l.places, q.group_limit) and exists (
+    else (
+        (select count(*) from dibs_job p force index (place) where p.queue = g.queue and p.place = 0 and p.group_key = g.group_key)
+        + (select count(*) from dibs_job p force index (place) where p.queue = g.queue and p.place = 3 and p.group_key = g.group_key)
+      ) > coalesce(l.places, q.group_limit) and exists (
         select 1
         from dibs_job p force index (place)
         where p.queue = g.queue and p.group_key = g.group_key and p.place = 0

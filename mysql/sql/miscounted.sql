@@ -22,9 +22,11 @@ select exists (
   join dibs_queue q on q.name = t.queue
   where least(t.waiting, t.blocked, t.running, t.completed, t.dead, t.cancelled) < 0
     or t.waiting > 0
-      and not exists (select 1 from dibs_job j force index (lane) where j.queue = t.queue and j.gate in (0, 2))
+      and not exists (select 1 from dibs_job j force index (lane) where j.queue = t.queue and j.gate = 0)
+      and not exists (select 1 from dibs_job j force index (lane) where j.queue = t.queue and j.gate = 2)
     or t.blocked > 0
-      and not exists (select 1 from dibs_job j force index (lane) where j.queue = t.queue and j.gate in (1, 5))
+      and not exists (select 1 from dibs_job j force index (lane) where j.queue = t.queue and j.gate = 1)
+      and not exists (select 1 from dibs_job j force index (lane) where j.queue = t.queue and j.gate = 5)
     or t.running > 0 and not exists (select 1 from dibs_claim c where c.queue = t.queue)
     or t.completed > 0 and not exists (select 1 from dibs_finished f where f.queue = t.queue and f.state = 'completed')
     or t.dead > 0 and not exists (select 1 from dibs_finished f where f.queue = t.queue and f.state = 'dead')

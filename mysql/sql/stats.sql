@@ -4,56 +4,113 @@
 -- Columns out: queue, paused, waiting, scheduled, blocked, running, completed, dead,
 --   cancelled, oldest age in microseconds, window in microseconds, enqueued, claimed,
 --   succeeded, failed, wait and run times in microseconds, summed over the window.
--- Concurrency: a plain read of one snapshot; locks nothing. Counts come from tally.
-with counts as (
+-- Concurrency: plain reads; locks nothing. Counts come from one snapshot of the tally; of
+--   the index lane only each priority's first entry and at most ?1 future ones are read.
+begin not atomic
+  declare clock bigint default timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
+  declare since bigint default clock div 60000000 - ?2 + 1;
+  declare lane, scheduled, enough int;
+  declare oldest bigint;
+  declare found longtext character set utf8mb4 default '';
+  for asked in (
+    select
+      q.name,
+      (
+        select j.priority
+        from dibs_job j force index (lane)
+        where j.queue = q.name and j.gate = 0
+        order by j.priority
+        limit 1
+      ) as first_lane,
+      coalesce((
+        select j.run_at
+        from dibs_job j force index (later)
+        where j.place = 2 and j.queue = q.name
+        order by j.run_at desc
+        limit 1
+      ) > clock, 0) as has_later
+    from dibs_queue q
+    having first_lane is not null or has_later
+  ) do
+    set lane = asked.first_lane, oldest = null, scheduled = 0;
+    if asked.has_later then
+      select count(*) into scheduled
+      from (
+        select 1
+        from dibs_job j force index (later)
+        where j.place = 2 and j.queue = asked.name and j.run_at > clock
+        limit ?1
+      ) x;
+    end if;
+    while lane is not null do
+      set enough = ?1 - scheduled;
+      select
+        least(coalesce(oldest, 9000000000000000000), (
+          select j.run_at
+          from dibs_job j force index (lane)
+          where j.queue = asked.name and j.gate = 0 and j.priority = lane
+          order by j.run_at
+          limit 1
+        )),
+        scheduled + (
+          select count(*)
+          from (
+            select 1
+            from dibs_job j force index (lane)
+            where j.queue = asked.name and j.gate = 0 and j.priority = lane and j.run_at > clock
+            limit enough
+          ) x
+        ),
+        (
+          select j.priority
+          from dibs_job j force index (lane)
+          where j.queue = asked.name and j.gate = 0 and j.priority > lane
+          order by j.priority
+          limit 1
+        )
+      into oldest, scheduled, lane;
+    end while;
+    set found = concat(found, ',', json_array(convert(asked.name using utf8mb4), scheduled, oldest));
+  end for;
   select
-    t.queue,
-    sum(t.waiting) as waiting,
-    sum(t.blocked) as blocked,
-    sum(t.running) as running,
-    sum(t.completed) as completed,
-    sum(t.dead) as dead,
-    sum(t.cancelled) as cancelled,
-    sum(case when t.minute >= timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2 + 1 then t.enqueued end) as enqueued,
-    sum(case when t.minute >= timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2 + 1 then t.claimed end) as claimed,
-    sum(case when t.minute >= timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2 + 1 then t.succeeded end) as succeeded,
-    sum(case when t.minute >= timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2 + 1 then t.failed end) as failed,
-    sum(case when t.minute >= timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2 + 1 then t.wait_us end) as wait_us,
-    sum(case when t.minute >= timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2 + 1 then t.run_us end) as run_us
-  from dibs_tally t
-  group by t.queue
-), lane as (
-  select j.queue, j.priority, min(j.run_at) as first
-  from dibs_job j force index (lane)
-  where j.gate = 0
-  group by j.queue, j.priority
-)
-select
-  q.name,
-  q.paused,
-  coalesce(c.waiting, 0),
-  least(?1, (
-    select count(*)
-    from dibs_job j force index (lane)
-    where j.queue = q.name and j.gate in (0, 2) and j.run_at > timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))
-  )),
-  coalesce(c.blocked, 0),
-  coalesce(c.running, 0),
-  coalesce(c.completed, 0),
-  coalesce(c.dead, 0),
-  coalesce(c.cancelled, 0),
-  greatest(0, coalesce(timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) - (
-    select min(l.first)
-    from lane l
-    where l.queue = q.name
-  ), 0)),
-  greatest(1000000, timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) - greatest((timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)) div 60000000 - ?2 + 1) * 60000000, q.created_at)),
-  coalesce(c.enqueued, 0),
-  coalesce(c.claimed, 0),
-  coalesce(c.succeeded, 0),
-  coalesce(c.failed, 0),
-  least(coalesce(c.wait_us, 0), 900000000000000000),
-  least(coalesce(c.run_us, 0), 900000000000000000)
-from dibs_queue q
-left join counts c on c.queue = q.name
-order by q.name
+    q.name,
+    q.paused,
+    coalesce(c.waiting, 0),
+    coalesce(f.scheduled, 0),
+    coalesce(c.blocked, 0),
+    coalesce(c.running, 0),
+    coalesce(c.completed, 0),
+    coalesce(c.dead, 0),
+    coalesce(c.cancelled, 0),
+    greatest(0, coalesce(clock - f.oldest, 0)),
+    greatest(1000000, clock - greatest(since * 60000000, q.created_at)),
+    coalesce(c.enqueued, 0),
+    coalesce(c.claimed, 0),
+    coalesce(c.succeeded, 0),
+    coalesce(c.failed, 0),
+    least(coalesce(c.wait_us, 0), 900000000000000000),
+    least(coalesce(c.run_us, 0), 900000000000000000)
+  from dibs_queue q
+  left join (
+    select
+      t.queue,
+      sum(t.waiting) as waiting,
+      sum(t.blocked) as blocked,
+      sum(t.running) as running,
+      sum(t.completed) as completed,
+      sum(t.dead) as dead,
+      sum(t.cancelled) as cancelled,
+      sum(case when t.minute >= since then t.enqueued end) as enqueued,
+      sum(case when t.minute >= since then t.claimed end) as claimed,
+      sum(case when t.minute >= since then t.succeeded end) as succeeded,
+      sum(case when t.minute >= since then t.failed end) as failed,
+      sum(case when t.minute >= since then t.wait_us end) as wait_us,
+      sum(case when t.minute >= since then t.run_us end) as run_us
+    from dibs_tally t
+    group by t.queue
+  ) c on c.queue = q.name
+  left join json_table(concat('[', substr(found, 2), ']'), '$[*]' columns (
+    name varchar(255) character set utf8mb4 path '$[0]', scheduled int path '$[1]', oldest bigint path '$[2]'
+  )) f on f.name = q.name
+  order by q.name;
+end
