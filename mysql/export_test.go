@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
@@ -85,3 +86,15 @@ func handlerReads(ctx context.Context, c *sql.Conn) (sum int, err error) {
 	})
 	return sum, err
 }
+
+// Drift has the store believe that the server's clock is ahead of the system's, and that it was read some time ago.
+func (s *Store) Drift(ahead, ago time.Duration) {
+	s.clock.ahead.Store(int64(ahead))
+	s.clock.seen.Store(time.Now().Add(-ago).UnixNano())
+}
+
+// Now is the server's time as the store knows it.
+func (s *Store) Now() time.Time { return s.clock.now() }
+
+// Look does what comes before each look for new work.
+func (s *Store) Look(ctx context.Context) { s.look(ctx) }

@@ -50,7 +50,7 @@ type Store struct {
 	callers  *sql.DB
 	identity string // of the database, wherever it is
 	idStep   int64  // by how much an id is greater than the one before in one insert
-	ahead    atomic.Int64
+	clock    clock
 	upkeep   upkeep
 	closed   atomic.Bool
 	closing  sync.Once
@@ -90,7 +90,7 @@ func open(ctx context.Context, address string, o *Options, migrating bool) (*Sto
 		return nil, err
 	}
 	s := &Store{sql: text, upkeep: upkeep{memory: rowstore.NewMemory()}}
-	text.Insert, text.Now, text.Wrap = s.insert, s.now, func(tx dibs.SQLTx) dibs.SQLTx { return conn{tx, false} }
+	text.Insert, text.Now, text.NoteTime, text.Wrap = s.insert, s.clock.now, s.clock.note, func(tx dibs.SQLTx) dibs.SQLTx { return conn{tx, false} }
 	text.Concurrent = &rowstore.Concurrent{Turn: s.turn, LockKeys: s.lockKeys, Counted: true, Patience: 15 * time.Second, LookPart: 20}
 	if err = s.connect(config, o.MaxConns); err == nil {
 		if err = s.server(ctx); err == nil {
@@ -100,7 +100,7 @@ func open(ctx context.Context, address string, o *Options, migrating bool) (*Sto
 			err = s.identify(ctx)
 		}
 		if err == nil {
-			err = s.readClock(ctx)
+			err = s.readClock(ctx, time.Now())
 		}
 	}
 	if err != nil {
@@ -216,21 +216,6 @@ func (s *Store) identify(ctx context.Context) error {
 	return rowstore.One(ctx, c, s.sql.Statements.Get("identity"), &s.identity)
 }
 
-// now is the server's time as it was when last read, and what the system's clock has gone on since.
-func (s *Store) now() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
-
-// readClock notes how far the server's clock is ahead of the system's.
-func (s *Store) readClock(ctx context.Context) error {
-	var now int64
-	began := time.Now()
-	err := rowstore.One(ctx, conn{s.pool, true}, s.sql.Statements.Get("clock_now"), &now)
-	if err == nil {
-		took := time.Since(began)
-		s.ahead.Store(int64(time.UnixMicro(now).Sub(began.Add(took / 2))))
-	}
-	return err
-}
-
 // Close waits for the calls that have begun, and closes the connections. Transactions of DB must have ended.
 func (s *Store) Close() (err error) {
 	if s == nil {
@@ -279,5 +264,6 @@ func (s *Store) failed(ctx context.Context, err error) error {
 
 // read runs one statement outside of transactions.
 func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
+	s.keepClock(ctx)
 	return s.failed(ctx, rowstore.Each(ctx, conn{s.pool, true}, s.sql.Statements.Get(statement), each, args...))
 }

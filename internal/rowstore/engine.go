@@ -39,6 +39,8 @@ type Dialect struct {
 	Concurrent *Concurrent
 	// Now is the database's time, as well as it can be known without a transaction.
 	Now func() time.Time
+	// NoteTime, if not nil, is told each time that a transaction has read, and when it began to read it.
+	NoteTime func(began time.Time, now int64)
 }
 
 // Statements are texts of statements by their names.

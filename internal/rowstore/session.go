@@ -148,6 +148,9 @@ func (s *Session) now() int64 {
 		s.clock.readAt = time.Now()
 		s.clock.reads++
 		_, s.err = s.one("clock", nil, &s.clock.time, &s.clock.ahead)
+		if note := s.dialect.NoteTime; note != nil && s.err == nil {
+			note(s.clock.readAt, s.clock.time)
+		}
 	}
 	return s.clock.time
 }
