@@ -36,8 +36,8 @@ func load(prefix string) (*statements, error) {
 	}
 	text["enqueue_alike"] = repeated(text["enqueue"], rowstore.AlikeAtOnce)
 	text["enqueue_many"] = repeated(parameterNumber.ReplaceAllString(text["enqueue"], "?"), rowstore.ManyAtOnce)
-	text["claim_rated"] = strings.Replace(text["claim"], "order by j.run_at, j.id", s.named(afterHold)+"order by j.run_at, j.id", 1)
-	text["fair_rated"] = strings.Replace(text["fair"], "order by j.turn", s.named(afterHold)+"order by j.turn", 1)
+	text["claim_rated"] = strings.Replace(text["claim"], "having", s.named(afterHold)+"having", 1)
+	text["fair_rated"] = strings.Replace(text["fair"], "having", s.named(afterHold)+"having", 1)
 	for _, claim := range []string{"claim", "claim_rated"} {
 		text[claim+"_newest"] = strings.Replace(text[claim], "order by j.run_at, j.id", "order by j.run_at desc, j.id desc", 1)
 	}

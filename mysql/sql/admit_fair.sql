@@ -5,12 +5,19 @@
 -- Concurrency: as admit.sql.
 select json_arrayagg(x.id) into @dibs_ids
 from (
-  select j.id
+  select
+    j.id,
+    (
+      select l.id
+      from dibs_job l force index (primary)
+      where l.id = j.id and l.group_key = ?2 and l.place = 1
+      for update skip locked
+    ) as locked
   from dibs_job j force index (place)
   where j.queue = ?1 and j.group_key = ?2 and j.place = 1
+  having locked is not null
   order by j.priority, j.run_at, j.id
   limit ?3
-  for update skip locked
 ) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (nth for ordinality, id bigint path '$')) i

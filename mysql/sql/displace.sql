@@ -4,7 +4,23 @@
 --   started ones there is room for.
 -- Columns out: gate; whether the job was a started one; the turn and the admission of a fair queue, or null.
 -- Concurrency: in the turn to admit; admit.sql gives the places to the first jobs in the same transaction. It passes over jobs that
---   others have locked.
+--   others have locked, and sorts the others once they are locked.
+select json_arrayagg(x.id) into @dibs_ids
+from (
+  select
+    j.id,
+    (
+      select l.id
+      from dibs_job l force index (primary)
+      where l.id = j.id and l.group_key = ?2 and l.place = 0
+      for update skip locked
+    ) as locked
+  from dibs_job j force index (place)
+  where j.queue = ?1 and j.group_key = ?2 and j.place = 0
+  having locked is not null
+  limit 10000000
+) x
+-- then
 select json_arrayagg(y.id) into @dibs_ids
 from (
   select
@@ -13,10 +29,8 @@ from (
     row_number() over (partition by x.started order by x.priority, x.run_at, x.id) as nth
   from (
     select j.id, j.priority, j.run_at, ?4 and j.attempt > 0 as started
-    from dibs_job j force index (place)
-    where j.queue = ?1 and j.group_key = ?2 and j.place = 0
-    limit 10000000
-    for update skip locked
+    from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i
+    straight_join dibs_job j force index (primary) on j.id = i.id
   ) x
 ) y
 where not y.started or y.nth > ?5

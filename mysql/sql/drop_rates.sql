@@ -6,13 +6,21 @@
 --   not counted yet.
 select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.group_key using utf8mb4))) into @dibs_keys
 from (
-  select r.queue, r.group_key
+  select
+    r.queue,
+    r.group_key,
+    (
+      select l.n
+      from dibs_rate l force index (primary)
+      where l.queue = r.queue and l.group_key = r.group_key and l.n = 0 and l.full_ns <= ?1 * 1000 and l.not_before <= ?1 and l.held_until is null
+      for update skip locked
+    ) as locked
   from dibs_rate r force index (saved)
   where r.n = 0 and r.group_key <> '' and r.full_ns <= ?1 * 1000 and r.not_before <= ?1 and r.held_until is null
     and not exists (select 1 from dibs_start s where s.queue = r.queue)
+  having locked is not null
   order by r.full_ns
   limit ?2
-  for update skip locked
 ) x
 -- then
 delete r

@@ -5,11 +5,19 @@
 --   they were last looked at.
 select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.unique_key using utf8mb4))) into @dibs_keys
 from (
-  select u.queue, u.unique_key
+  select
+    u.queue,
+    u.unique_key,
+    (
+      select l.until
+      from dibs_unique_window l force index (primary)
+      where l.queue = u.queue and l.unique_key = u.unique_key and l.until <= ?1
+      for update skip locked
+    ) as locked
   from dibs_unique_window u force index (by_end)
   where u.until <= ?1
+  having locked is not null
   limit ?2
-  for update skip locked
 ) x
 -- then
 delete u
@@ -18,11 +26,19 @@ straight_join dibs_unique_window u force index (primary) on u.queue = i.queue an
 -- then
 select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.unique_key using utf8mb4))) into @dibs_keys
 from (
-  select k.queue, k.unique_key
+  select
+    k.queue,
+    k.unique_key,
+    (
+      select l.check_at
+      from dibs_key l force index (primary)
+      where l.queue = k.queue and l.unique_key = k.unique_key and l.check_at <= ?1
+      for update skip locked
+    ) as locked
   from dibs_key k force index (by_check)
   where k.check_at <= ?1
+  having locked is not null
   limit ?2
-  for update skip locked
 ) x
 -- then
 select json_arrayagg(json_array(convert(k.queue using utf8mb4), convert(k.unique_key using utf8mb4))) into @dibs_held

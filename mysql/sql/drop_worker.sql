@@ -9,11 +9,18 @@ straight_join dibs_worker w force index (primary) on w.id = unhex(i.id)
 -- then
 select json_arrayagg(hex(x.id)) into @dibs_workers
 from (
-  select w.id
+  select
+    w.id,
+    (
+      select l.id
+      from dibs_worker l force index (primary)
+      where l.id = w.id and l.seen_at < ?2
+      for update skip locked
+    ) as locked
   from dibs_worker w force index (seen)
   where w.seen_at < ?2
+  having locked is not null
   limit 1000
-  for update skip locked
 ) x
 -- then
 delete w

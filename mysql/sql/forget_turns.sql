@@ -5,11 +5,18 @@
 -- Concurrency: it passes over jobs that others have locked.
 select json_arrayagg(x.id) into @dibs_ids
 from (
-  select j.id
+  select
+    j.id,
+    (
+      select l.id
+      from dibs_job l force index (primary)
+      where l.id = j.id and l.place in (0, 3)
+      for update skip locked
+    ) as locked
   from dibs_job j force index (place)
   where j.queue = ?1 and j.group_key is not null and j.place in (0, 3)
+  having locked is not null
   limit 1000000
-  for update skip locked
 ) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i

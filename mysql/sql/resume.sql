@@ -5,16 +5,22 @@
 --   that others have locked.
 select json_arrayagg(x.id) into @dibs_ids
 from (
-  select j.id
+  select
+    i.id,
+    (
+      select l.id
+      from dibs_job l force index (primary)
+      where l.id = i.id and l.token = c.token
+        and l.lease_until > ?3
+        and l.attempt - l.excused < l.max_attempts
+        and l.cancel_requested = 0
+      for update skip locked
+    ) as locked
   from dibs_claim c force index (by_queue)
   straight_join json_table(c.ids, '$[*]' columns (id bigint path '$')) i
-  straight_join dibs_job j force index (primary) on j.id = i.id and j.token = c.token
   where c.queue = ?1 and c.worker = ?2
-    and j.lease_until > ?3
-    and j.attempt - j.excused < j.max_attempts
-    and j.cancel_requested = 0
+  having locked is not null
   limit 1000000
-  for update skip locked
 ) x
 -- then
 update json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) i

@@ -75,7 +75,7 @@ func named(server, name string) string {
 }
 
 // shared starts the server that all tests of this process use. The server ends when the process ends.
-var shared = sync.OnceValues(launch)
+var shared = sync.OnceValues(func() (*server, error) { return launch(0) })
 
 func address(t testing.TB) string {
 	t.Helper()
@@ -86,13 +86,67 @@ func address(t testing.TB) string {
 		t.Skip("needs MariaDB: not with -short")
 	}
 	s, err := shared()
+	started(t, err)
+	return s.address()
+}
+
+func started(t testing.TB, err error) {
+	t.Helper()
 	if errors.Is(err, errNotFound) {
 		needs.Missing(t, "needs MariaDB: %v (scripts/mariadb.sh installs it, on Debian; %s can name its directory)", err, EnvBin)
 	}
 	if err != nil {
 		t.Fatalf("mytest: %v", err)
 	}
-	return s.address()
+}
+
+// Server is a test's own server, with one database. Its methods fail the test, so call them from the test's own goroutine.
+type Server struct {
+	t      testing.TB
+	server *server
+}
+
+// NewServer starts a server. With late it writes what it has committed only once a second.
+func NewServer(t testing.TB, late bool) *Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs MariaDB: not with -short")
+	}
+	flush := 1
+	if late {
+		flush = 0
+	}
+	s, err := launch(flush)
+	started(t, err)
+	t.Cleanup(func() {
+		_ = s.guard.Close() // the guard then deletes everything
+		<-s.ended
+	})
+	own := &Server{t, s}
+	own.must(administer(s.address(), "create database dibs"))
+	return own
+}
+
+// Address is the address of the server's database, as the driver writes it.
+func (s *Server) Address() string { return named(s.server.address(), "dibs") }
+
+// Kill ends the server with SIGKILL. What it has written to files is kept.
+func (s *Server) Kill() {
+	s.t.Helper()
+	s.must(s.server.kill())
+}
+
+// Start starts the killed server, and returns when it has recovered and takes connections.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.must(s.server.again())
+}
+
+func (s *Server) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatalf("mytest: %v", err)
+	}
 }
 
 // admin keeps this process' connections to each server for making databases.

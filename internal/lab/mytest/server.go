@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"os"
@@ -16,14 +17,17 @@ import (
 
 // server is a MariaDB server that the package has started.
 type server struct {
-	root string // holds the data, the log and the server's temporary files
-	port int
+	root  string // holds the data, the log and the server's temporary files
+	port  int
+	guard io.WriteCloser // each line kills the server, or starts it again
+	ended <-chan error   // receives when the guard has ended
 }
 
 func (s *server) address() string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/", s.port) }
 
-// launch starts a server that lives until the process ends.
-func launch() (*server, error) {
+// launch starts a server that lives until the process ends. flush is when it writes its log: 1 at each commit, 0 once a
+// second.
+func launch(flush int) (*server, error) {
 	program, err := find()
 	if err != nil {
 		return nil, err
@@ -33,7 +37,7 @@ func launch() (*server, error) {
 		return nil, err
 	}
 	if s.port, err = freePort(); err == nil {
-		err = s.start(program)
+		err = s.start(program, flush)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(s.root))
@@ -59,18 +63,18 @@ func find() (string, error) {
 
 // start makes the system tables and starts the server under a guard, a process that ends the server and deletes its
 // files once this process has ended.
-func (s *server) start(program string) error {
+func (s *server) start(program string, flush int) error {
 	log, err := os.Create(filepath.Join(s.root, "log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	guard := exec.Command("sh", "-c", guardScript, "guard", program, s.root, fmt.Sprint(s.port))
+	guard := exec.Command("sh", "-c", guardScript, "guard", program, s.root, fmt.Sprint(s.port), fmt.Sprint(flush))
 	guard.Dir, guard.Stdout, guard.Stderr = s.root, log, log
 	if err := s.unprivileged(guard); err != nil {
 		return err
 	}
-	if _, err := guard.StdinPipe(); err != nil { // it stays open until this process ends
+	if s.guard, err = guard.StdinPipe(); err != nil { // it stays open until this process ends
 		return err
 	}
 	if err := guard.Start(); err != nil {
@@ -78,22 +82,29 @@ func (s *server) start(program string) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- guard.Wait() }()
-	return s.ready(ended)
+	s.ended = ended
+	return s.ready()
 }
 
-// guardScript makes the server's system tables, starts the server, and waits for the end of its input, which comes when
-// the process has ended that runs the tests. Then it ends the server and deletes its files.
+// guardScript makes the server's system tables and starts the server. It kills the server when it reads a line, and starts
+// it again when it reads another. The end of its input comes when the process has ended that runs the tests: then it
+// kills the server and deletes its files.
 const guardScript = `
 trap 'rm -rf "$2"' EXIT
 mariadb-install-db --no-defaults --datadir="$2/data" --tmpdir="$2" --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve || exit 1
-"$1" --no-defaults --datadir="$2/data" --tmpdir="$2" --socket="$2/socket" --pid-file="$2/pid" --port="$3" --bind-address=127.0.0.1 \
-	--skip-name-resolve --skip-log-bin --performance-schema=off --innodb-flush-log-at-trx-commit=0 --innodb-buffer-pool-size=256M --innodb-log-file-size=64M --max-connections=2000 --table-open-cache=4000 --table-definition-cache=4000 </dev/null &
-read -r _
-kill -KILL $!
-wait $! 2>/dev/null`
+while :; do
+	"$1" --no-defaults --datadir="$2/data" --tmpdir="$2" --socket="$2/socket" --pid-file="$2/pid" --port="$3" --bind-address=127.0.0.1 \
+		--skip-name-resolve --skip-log-bin --performance-schema=off --innodb-print-all-deadlocks=on --innodb-flush-log-at-trx-commit="$4" \
+		--innodb-buffer-pool-size=256M --innodb-log-file-size=64M --max-connections=2000 --table-open-cache=4000 --table-definition-cache=4000 </dev/null &
+	read -r _
+	goes_on=$?
+	kill -KILL $!
+	wait $! 2>/dev/null
+	[ $goes_on = 0 ] && read -r _ || exit
+done`
 
 // ready waits until the server takes connections.
-func (s *server) ready(ended <-chan error) error {
+func (s *server) ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	pool, err := sql.Open("mysql", s.address())
@@ -107,13 +118,37 @@ func (s *server) ready(ended <-chan error) error {
 			return nil
 		}
 		select {
-		case <-ended:
+		case <-s.ended:
 			return fmt.Errorf("the server ended before it took connections; %s", s.tail())
 		case <-ctx.Done():
 			return fmt.Errorf("the server takes no connections: %w; %s", err, s.tail())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// kill ends the server with SIGKILL, and returns when it takes no connections any more. Its writes to files are kept, as
+// if only the server had crashed and not the machine.
+func (s *server) kill() error {
+	if _, err := fmt.Fprintln(s.guard); err != nil {
+		return err
+	}
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(5 * time.Millisecond) {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
+		if err != nil {
+			return nil
+		}
+		_ = c.Close()
+	}
+	return errors.New("the killed server still takes connections")
+}
+
+// again starts the killed server, and returns when it has recovered and takes connections.
+func (s *server) again() error {
+	if _, err := fmt.Fprintln(s.guard); err != nil {
+		return err
+	}
+	return s.ready()
 }
 
 // tail is the end of the server's log.
