@@ -35,7 +35,7 @@ func TestAKilledServerHasAllThatItAcknowledged(t *testing.T) {
 }
 
 // TestAServerThatAcknowledgesTooEarlyIsFoundOut shows that the test above can fail:
-// if the server writes its log once a second, a kill loses acknowledged calls.
+// if the server does not write its log at each commit, a kill loses acknowledged calls.
 func TestAServerThatAcknowledgesTooEarlyIsFoundOut(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()

@@ -17,6 +17,9 @@ func (s *Store) StatementNames() []string {
 	return slices.Sorted(maps.Keys(s.sql.Statements))
 }
 
+// Statement is the text of a statement.
+func (s *Store) Statement(name string) string { return s.sql.Statements.Get(name) }
+
 // Explain reads the plans of the parts of a statement that are no blocks. arg gives the argument for each number.
 func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, each func(part, table, kind, extra string)) error {
 	c, err := s.pool.Conn(ctx)

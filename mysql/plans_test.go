@@ -33,6 +33,43 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestRowsAreLockedByTheirPrimaryKeysAlone reads the parts of statements that pass over locked rows. By another index they
+// would keep entries of jobs locked that they pass over.
+func TestRowsAreLockedByTheirPrimaryKeysAlone(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, mytest.Address(t))
+	locking := 0
+	for _, name := range s.StatementNames() {
+		text := indexName.ReplaceAllString(s.Statement(name), "force index $1")
+		for _, end := range passesOver.FindAllStringIndex(text, -1) {
+			locking++
+			part := text[:end[0]]
+			for inner := subquery.FindStringIndex(part); inner != nil; inner = subquery.FindStringIndex(part) {
+				part = part[:inner[0]] + part[inner[1]:]
+			}
+			part = part[strings.LastIndex(part, "select"):]
+			for _, index := range usesIndex.FindAllString(part, -1) {
+				if index != "force index primary" {
+					t.Errorf("%s locks rows by another index: %s", name, part)
+				}
+			}
+			if !usesIndex.MatchString(part) {
+				t.Errorf("%s locks rows, and does not say by which index: %s", name, part)
+			}
+		}
+	}
+	if locking < 20 {
+		t.Errorf("only %d statements pass over locked rows", locking)
+	}
+}
+
+var (
+	passesOver = regexp.MustCompile(`for update skip locked|lock in share mode skip locked`)
+	subquery   = regexp.MustCompile(`\([^()]*\)`) // and whatever else stands in brackets
+	indexName  = regexp.MustCompile(`force index \((\w+)\)`)
+	usesIndex  = regexp.MustCompile(`force index \w+`)
+)
+
 func explain(t *testing.T, s *mysql.Store, name string, n int) {
 	t.Helper()
 	header := headerOf(t, name)

@@ -28,9 +28,6 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		return nil, err
 	}
 	c, soon, err := s.admitting(ctx, r.Queue, func(tx *Session) (c claimed, err error) {
-		if err := tx.sweepIfDue(); err != nil {
-			return c, err
-		}
 		if r.Again && s.resting(r) {
 			return c, nil
 		}

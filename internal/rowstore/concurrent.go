@@ -251,7 +251,7 @@ func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session
 	if s.concurrent() != nil {
 		asked := false
 		c, err = call(ctx, s, "claim", nil, func(tx *Session) (c claimed, err error) {
-			if err := tx.sweepIfDue(); err != nil { // a sweep puts jobs back and runs ticks, which may leave wake rows
+			if err := tx.sweepIfDue(); err != nil { // not after the admission: it may leave wake rows, whose groups' jobs are then passed over
 				return c, err
 			}
 			if asked, err = tx.placesAsked(queue); err != nil || asked {
@@ -274,7 +274,12 @@ func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session
 		})
 		return c, soon, err
 	}
-	c, err = call(ctx, s, "claim", nil, claim)
+	c, err = call(ctx, s, "claim", nil, func(tx *Session) (c claimed, err error) {
+		if err := tx.sweepIfDue(); err != nil {
+			return c, err
+		}
+		return claim(tx)
+	})
 	return c, 0, err
 }
 

@@ -5,7 +5,7 @@
 select json_arrayagg(x.id) into @dibs_ids
 from (
   select a.id
-  from dibs_audit a
+  from dibs_audit a force index (primary)
   where a.id <= (select m.last from (select max(id) as last from dibs_audit) m) - ?1
   order by a.id
   limit 1000

@@ -5,7 +5,7 @@
 select max(x.what) into @dibs_locked
 from (
   select what
-  from dibs_turn
+  from dibs_turn force index (primary)
   where what = ?1 and queue = ?2
   limit 1
   lock in share mode skip locked

@@ -75,7 +75,7 @@ func named(server, name string) string {
 }
 
 // shared starts the server that all tests of this process use. The server ends when the process ends.
-var shared = sync.OnceValues(func() (*server, error) { return launch(0) })
+var shared = sync.OnceValues(func() (*server, error) { return launch(inMemory(), "--innodb-flush-log-at-trx-commit=0") })
 
 func address(t testing.TB) string {
 	t.Helper()
@@ -106,17 +106,18 @@ type Server struct {
 	server *server
 }
 
-// NewServer starts a server. With late it writes what it has committed only once a second.
+// NewServer starts a server. With late it does not write its log at each commit, but later. Its files are on disk: a log in
+// memory it would map, and so write at once.
 func NewServer(t testing.TB, late bool) *Server {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs MariaDB: not with -short")
 	}
-	flush := 1
+	options := []string{"--innodb-flush-log-at-trx-commit=1"}
 	if late {
-		flush = 0
+		options = append(options, "--innodb-flush-log-at-trx-commit=0", "--innodb-flush-log-at-timeout=2700")
 	}
-	s, err := launch(flush)
+	s, err := launch(onDisk, options...)
 	started(t, err)
 	t.Cleanup(func() {
 		_ = s.guard.Close() // the guard then deletes everything

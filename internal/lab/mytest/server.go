@@ -25,19 +25,18 @@ type server struct {
 
 func (s *server) address() string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/", s.port) }
 
-// launch starts a server that lives until the process ends. flush is when it writes its log: 1 at each commit, 0 once a
-// second.
-func launch(flush int) (*server, error) {
+// launch starts a server, with its files in a directory of its own in dir, that lives until the process ends.
+func launch(dir string, options ...string) (*server, error) {
 	program, err := find()
 	if err != nil {
 		return nil, err
 	}
 	s := &server{}
-	if s.root, err = os.MkdirTemp(inMemory(), "dibs-mariadb-"); err != nil {
+	if s.root, err = os.MkdirTemp(dir, "dibs-mariadb-"); err != nil {
 		return nil, err
 	}
 	if s.port, err = freePort(); err == nil {
-		err = s.start(program, flush)
+		err = s.start(program, options)
 	}
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(s.root))
@@ -63,13 +62,13 @@ func find() (string, error) {
 
 // start makes the system tables and starts the server under a guard, a process that ends the server and deletes its
 // files once this process has ended.
-func (s *server) start(program string, flush int) error {
+func (s *server) start(program string, options []string) error {
 	log, err := os.Create(filepath.Join(s.root, "log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	guard := exec.Command("sh", "-c", guardScript, "guard", program, s.root, fmt.Sprint(s.port), fmt.Sprint(flush))
+	guard := exec.Command("sh", append([]string{"-c", guardScript, "guard", program, s.root, fmt.Sprint(s.port)}, options...)...)
 	guard.Dir, guard.Stdout, guard.Stderr = s.root, log, log
 	if err := s.unprivileged(guard); err != nil {
 		return err
@@ -90,12 +89,14 @@ func (s *server) start(program string, flush int) error {
 // it again when it reads another. The end of its input comes when the process has ended that runs the tests: then it
 // kills the server and deletes its files.
 const guardScript = `
-trap 'rm -rf "$2"' EXIT
-mariadb-install-db --no-defaults --datadir="$2/data" --tmpdir="$2" --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve || exit 1
+program=$1 root=$2 port=$3
+shift 3
+trap 'rm -rf "$root"' EXIT
+mariadb-install-db --no-defaults --datadir="$root/data" --tmpdir="$root" --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve || exit 1
 while :; do
-	"$1" --no-defaults --datadir="$2/data" --tmpdir="$2" --socket="$2/socket" --pid-file="$2/pid" --port="$3" --bind-address=127.0.0.1 \
-		--skip-name-resolve --skip-log-bin --performance-schema=off --innodb-print-all-deadlocks=on --innodb-flush-log-at-trx-commit="$4" \
-		--innodb-buffer-pool-size=256M --innodb-log-file-size=64M --max-connections=2000 --table-open-cache=4000 --table-definition-cache=4000 </dev/null &
+	"$program" --no-defaults --datadir="$root/data" --tmpdir="$root" --socket="$root/socket" --pid-file="$root/pid" --port="$port" --bind-address=127.0.0.1 \
+		--skip-name-resolve --skip-log-bin --performance-schema=off --innodb-print-all-deadlocks=on --innodb-buffer-pool-size=256M --innodb-log-file-size=64M \
+		--max-connections=2000 --table-open-cache=4000 --table-definition-cache=4000 "$@" </dev/null &
 	read -r _
 	goes_on=$?
 	kill -KILL $!

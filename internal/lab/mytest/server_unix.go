@@ -31,6 +31,9 @@ func (s *server) unprivileged(cmd *exec.Cmd) error {
 	return errors.New("root cannot run MariaDB, and there is no user mysql or nobody to run it as")
 }
 
+// onDisk is a directory that is not in memory.
+const onDisk = "/var/tmp"
+
 // inMemory returns a directory in memory for a server's files, or "" if it has too little space.
 func inMemory() string {
 	const memory, needed = "/dev/shm", 2 << 30

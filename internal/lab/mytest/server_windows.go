@@ -9,4 +9,6 @@ func (s *server) unprivileged(*exec.Cmd) error {
 	return errors.New("cannot start a MariaDB server on Windows")
 }
 
+const onDisk = ""
+
 func inMemory() string { return "" }
