@@ -124,27 +124,6 @@ func (s *Store) insert(ctx context.Context, tx dibs.SQLTx, text string, args ...
 	return first + (n-1)*s.idStep, err
 }
 
-// Verify refuses a transaction that is read-only, on another database, or whose snapshots are older than its locks.
-func (e engine) Verify(ctx context.Context, tx dibs.SQLTx) error {
-	var isolation, database string
-	var readOnly bool
-	err := rowstore.One(ctx, tx, e.store.sql.Statements.Get("verify"), &isolation, &readOnly, &database)
-	var lacks *dibs.InvalidError
-	switch {
-	case unknownTable(err) || err == nil && database != e.store.identity:
-		lacks = &dibs.InvalidError{Field: "tx", Reason: "is on another database than the store; begin it there"}
-	case err != nil:
-		return err
-	case readOnly:
-		lacks = &dibs.InvalidError{Field: "tx", Reason: "is read-only; begin it without sql.TxOptions.ReadOnly"}
-	case isolation != "READ-COMMITTED":
-		lacks = &dibs.InvalidError{Field: "tx", Reason: fmt.Sprintf("is in a session with isolation %s, in which it would decide by rows that others have changed since; use READ COMMITTED: a transaction of Store.DB, or a data source with tx_isolation='READ-COMMITTED'", isolation)}
-	default:
-		return nil
-	}
-	return lacks
-}
-
 // Open finds out whether the server has ended a caller's transaction, as after a deadlock.
 func (e engine) Open(ctx context.Context, tx dibs.SQLTx) error {
 	var open bool
@@ -157,7 +136,10 @@ func (e engine) Open(ctx context.Context, tx dibs.SQLTx) error {
 
 // SQLTx is the store inside a transaction of the caller's: a *sql.Tx, or a value with its
 // ExecContext and QueryContext, such as a transaction of sqlx or GORM. It must be on the same database and
-// in a session with the isolation READ COMMITTED, as those of DB are.
+// have the isolation READ COMMITTED, as those of DB do. The first call of the Tx looks, and refuses
+// REPEATABLE READ and SERIALIZABLE, whether the session has them or only this transaction, as by
+// sql.TxOptions.Isolation. READ UNCOMMITTED is noticed only if the session has it; in it, calls may decide
+// by changes that others roll back, so do not use it.
 //
 // A deadlock with another transaction, or a lock for which the transaction waits too long, may end the whole transaction:
 // then calls of the Tx do nothing, and fail with sql.ErrTxDone.

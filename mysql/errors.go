@@ -23,6 +23,7 @@ const (
 	codeNoDatabase = 1049
 	codeNoneNamed  = 1046
 	codeNoColumn   = 1054
+	codeDuplicate  = 1062
 )
 
 // hints say what to do about an error code; their errors are dibs.ErrUnavailable.
