@@ -34,17 +34,26 @@ type upkeep struct {
 // for each other, or that has waited too long.
 const repeats = 5
 
+// repeatWithin is until when it is begun again: with the last wait for a lock, a call gives up after 15 s.
+const repeatWithin = 2 * lockWait * time.Second
+
 // endWithin is how long a commit or a rollback may take after the call's context has ended.
 const endWithin = 10 * time.Second
 
 // Write runs f in a transaction of its own.
 func (e engine) Write(ctx context.Context, f func(*rowstore.Session) error) error {
+	began := time.Now()
 	for try := 1; ; try++ {
 		err := e.once(ctx, f)
-		if !repeatable(err) || try == repeats || ctx.Err() != nil {
+		if !again(err, try, time.Since(began)) || ctx.Err() != nil {
 			return e.store.failed(ctx, err)
 		}
 	}
+}
+
+// again reports whether a transaction is to be begun again that has failed as often and for as long.
+func again(err error, tries int, took time.Duration) bool {
+	return repeatable(err) && tries < repeats && took < repeatWithin
 }
 
 func (e engine) once(ctx context.Context, f func(*rowstore.Session) error) (err error) {
