@@ -54,6 +54,7 @@ type Store struct {
 	upkeep   upkeep
 	closed   atomic.Bool
 	closing  sync.Once
+	making   sync.Mutex // held while rows of turns and keys are made
 }
 
 var _ admin.Database = (*Store)(nil)

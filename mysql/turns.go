@@ -56,8 +56,12 @@ func (s *Store) lockKeys(tx *rowstore.Session, keys []rowstore.UniqueKey) (got b
 	return false, nil
 }
 
-// make inserts rows that are missing. If another transaction has made and locked one meanwhile, that is as good.
+// make inserts rows that are missing. If another transaction has made and locked one meanwhile, that is as good. Calls of this
+// store make them one after the other: a row that another is just making could not be shared yet, and the claim would
+// find nothing.
 func (s *Store) make(statement string, args ...any) error {
+	s.making.Lock()
+	defer s.making.Unlock()
 	_, err := conn{s.side, true}.ExecContext(context.Background(), s.sql.Statements.Get(statement), args...)
 	if waitedTooLong(err) || repeatable(err) {
 		return nil

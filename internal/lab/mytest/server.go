@@ -19,8 +19,8 @@ import (
 type server struct {
 	root  string // holds the data, the log and the server's temporary files
 	port  int
-	guard io.WriteCloser // each line kills the server, or starts it again
-	ended <-chan error   // receives when the guard has ended
+	guard io.WriteCloser  // each line kills the server, or starts it again
+	ended <-chan struct{} // closed when the guard has ended
 }
 
 func (s *server) address() string { return fmt.Sprintf("root@tcp(127.0.0.1:%d)/", s.port) }
@@ -79,8 +79,11 @@ func (s *server) start(program string, options []string) error {
 	if err := guard.Start(); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- guard.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = guard.Wait() // it was killed, or its log says why it has failed
+		close(ended)
+	}()
 	s.ended = ended
 	return s.ready()
 }
