@@ -33,7 +33,7 @@ func TestTheServersClockIsReadAgain(t *testing.T) {
 		if err := c.call(); err != nil {
 			t.Fatal(err)
 		}
-		if wrong := s.Now().Sub(time.Now()).Abs(); wrong < time.Minute != c.right {
+		if wrong := time.Until(s.Now()).Abs(); wrong < time.Minute != c.right {
 			t.Errorf("after %s the time is wrong by %v", c.name, wrong)
 		}
 	}
