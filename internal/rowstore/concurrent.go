@@ -44,6 +44,7 @@ const (
 	TurnAdmit Turn = "admit" // give the places of groups
 	TurnSweep Turn = "sweep" // delete what is no longer kept, and merge counts; for all queues
 	TurnQueue Turn = "queue" // delete a queue; shared by calls that add jobs or groups to it
+	TurnMake  Turn = "make"  // make a queue: of those that wait for one who is rolled back, all but one would be, too
 	TurnGroup Turn = "group" // set a limit or a rate of a group; the turn's name is the queue's and then the group's
 	TurnFlows Turn = "flows" // look at the ends of jobs that others come after; for all queues
 	TurnTicks Turn = "ticks" // change schedules, or enqueue the jobs of their ticks; for all queues

@@ -28,6 +28,15 @@ func (s *Session) ensureQueue(name string) (*queue, error) {
 	if err != nil || q != nil {
 		return q, err
 	}
+	if s.concurrent() {
+		if err := s.needTurn(TurnMake, name, false); err != nil {
+			return nil, err
+		}
+		delete(s.queues, name) // another transaction may have made it before this one had the turn
+		if q, err = s.queue(name); err != nil || q != nil {
+			return q, err
+		}
+	}
 	s.later("add_queue", reads.Stored(dibs.DefaultSettings(name), s.now())...)
 	delete(s.queues, name)
 	if q, err = s.queue(name); err == nil && q == nil { // another transaction has made the queue, and deleted it again
@@ -42,6 +51,8 @@ func (s *Session) putQueue(q dibs.Queue) error {
 	statement, first := "add_queue", s.now()
 	if old := s.queues[q.Name]; old != nil {
 		statement, first = "set_queue", old.version
+	} else if err := s.needTurn(TurnMake, q.Name, false); err != nil {
+		return err
 	}
 	n, err := s.exec(statement, reads.Stored(q, first)...)
 	delete(s.queues, q.Name)
