@@ -101,7 +101,7 @@ var concurrentVariants = []Variant{
 		Harm:  "A worker gives up a job that it holds, and its outcome is never written.",
 		Patches: []Patch{
 			{"sqlite", "TestAnOutcomeThatCannotBeWrittenIsNotLost", []Edit{
-				{rows + "locked.go", "good[l.ID] = ok && ", "good[l.ID] = false && ok && "},
+				{rows + "locked.go", "held[l.ID] = ok && ", "held[l.ID] = false && ok && "},
 			}},
 		},
 		Untortured: onlyTests,
