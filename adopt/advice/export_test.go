@@ -1,0 +1,5 @@
+package advice
+
+import "time"
+
+func init() { checkTime, briefTime = time.Minute, time.Minute }
