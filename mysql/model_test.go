@@ -16,7 +16,7 @@ import (
 //
 //	DIBS_SOAK=1 go test ./mysql -run '^TestModel$' -v -timeout 0
 func TestModel(t *testing.T) {
-	needs.Long(t)
+	needs.Night(t, soLong)
 	t.Parallel()
 	model.Check(t, modelDatabases(t))
 }

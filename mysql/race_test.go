@@ -13,12 +13,14 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab/mytest"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/mysql"
 )
 
 // TestNoJobIsHeldTwiceWhileConnectionsAreKilled has eight claimers of two stores end jobs, some of groups of limit 1, while
 // the server kills their connections again and again. Each job must be ended once, and none may be held twice at once.
 func TestNoJobIsHeldTwiceWhileConnectionsAreKilled(t *testing.T) {
+	needs.Night(t, soLong)
 	t.Parallel()
 	const jobs, claimers = 200, 8
 	address := mytest.Address(t)
