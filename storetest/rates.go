@@ -290,7 +290,11 @@ func (t *test) oneASecond() {
 
 // rateGroupDue makes no claims, so only Due can tell a worker of several queues that a group's rate lets a job start.
 func rateGroupDue(t *test) {
-	t.setRate(dibs.DefaultQueue, "g", &dibs.Rate{N: 1, Per: time.Second})
+	per := time.Second
+	if t.Pass != nil { // no machine is so slow that it spends an hour on the claims
+		per = time.Hour
+	}
+	t.setRate(dibs.DefaultQueue, "g", &dibs.Rate{N: 1, Per: per})
 	t.enqueue(copies(2, grouped("g"))...)
 	t.complete(t.claimOne(dibs.ClaimRequest{}))
 	t.claimExactly("the rate is reached")
