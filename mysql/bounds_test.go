@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-queue/dibs/mysql"
 )
 
-// TestReadsStayTheSameHoweverManyJobsThereAre counts the rows and entries of indexes that the server reads for statements
-// which run again and again, or for pages, in a database and in one with ten times as many jobs.
+// TestReadsStayTheSameHoweverManyJobsThereAre counts the rows and entries of indexes that the server reads.
+// The statements run again and again, or for pages. One database has ten times as many jobs as the other.
 func TestReadsStayTheSameHoweverManyJobsThereAre(t *testing.T) {
 	t.Parallel()
 	var few []int

@@ -19,7 +19,7 @@ func TestTheServersClockIsReadAgain(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		age   time.Duration // of the last reading
+		age   time.Duration // how old the last reading is
 		right bool
 		call  func() error
 	}{

@@ -112,8 +112,8 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e admin.Edit) ([]int64, e
 	return s.common().Edit(ctx, ids, e)
 }
 
-// Prune deletes final jobs that finished longer than olderThan ago, in short transactions
-// that let other writes in between.
+// Prune deletes final jobs that finished longer than olderThan ago.
+// Its transactions are short, and let other writes in between.
 func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
 	return s.common().Prune(ctx, queue, state, olderThan)
 }

@@ -147,8 +147,8 @@ func (e engine) Open(ctx context.Context, tx dibs.SQLTx) error {
 // ExecContext and QueryContext, such as a transaction of sqlx or GORM. It must be on the same database and
 // have the isolation READ COMMITTED, as those of DB do. The first call of the Tx looks, and refuses
 // REPEATABLE READ and SERIALIZABLE, whether the session has them or only this transaction, as by
-// sql.TxOptions.Isolation. READ UNCOMMITTED is noticed only if the session has it; in it, calls may decide
-// by changes that others roll back, so do not use it.
+// sql.TxOptions.Isolation. READ UNCOMMITTED is noticed only if the session has it.
+// Do not use it: calls may decide by changes that others roll back.
 //
 // A deadlock with another transaction, or a lock for which the transaction waits too long, may end the whole transaction:
 // then calls of the Tx do nothing, and fail with sql.ErrTxDone.

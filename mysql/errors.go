@@ -18,7 +18,7 @@ import (
 const (
 	codeLockWait   = 1205
 	codeDeadlock   = 1213
-	codeChanged    = 1020 // with innodb_snapshot_isolation
+	codeChanged    = 1020 // the row has changed since the snapshot: only with innodb_snapshot_isolation
 	codeNoTable    = 1146
 	codeNoDatabase = 1049
 	codeNoneNamed  = 1046

@@ -57,7 +57,7 @@ func TestTransactionsWithAnotherIsolationAreRefused(t *testing.T) {
 	if got, err := s.Stats(t.Context()); err != nil || got[0].Waiting != 101 {
 		t.Errorf("the database has %+v, %v", got, err)
 	}
-	session, err := sql.Open("mysql", address) // of the server's default, REPEATABLE READ
+	session, err := sql.Open("mysql", address) // the server's default is REPEATABLE READ
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,22 +1,14 @@
 package postgres_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
-	"time"
 
-	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab/crash"
-	"github.com/dibs-queue/dibs/internal/lab/history"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
-
-const crashClients = 8
 
 // TestAKilledServerHasAllThatItAcknowledged kills the server again and again, at random
 // moments under load. Package crash lists what must be there afterwards, and the limits of
@@ -30,7 +22,7 @@ func TestAKilledServerHasAllThatItAcknowledged(t *testing.T) {
 	}
 	dir, r := t.TempDir(), crash.Random(t)
 	for i := range crash.Times(3, 50) {
-		killUnderLoad(t, server, dir, r, i)
+		crash.KillUnderLoad(t, server, opened(t, server.URL(), postgres.Options{MaxConns: crash.Clients}), dir, r, i)
 	}
 	for _, line := range judge(t, server, dir, "judge") {
 		t.Error(line)
@@ -52,58 +44,12 @@ func TestAServerThatAcknowledgesTooEarlyIsFoundOut(t *testing.T) {
 	server.Restart(pgtest.Fast)
 	dir, r := t.TempDir(), crash.Random(t)
 	for i := range 5 { // now and then a kill comes just after the server wrote its log for another reason
-		killUnderLoad(t, server, dir, r, i)
+		crash.KillUnderLoad(t, server, opened(t, server.URL(), postgres.Options{MaxConns: crash.Clients}), dir, r, i)
 		if found := judge(t, server, dir, fmt.Sprint("judge-", i)); len(found) > 0 {
 			return
 		}
 	}
 	t.Error("nothing was missing")
-}
-
-// killUnderLoad runs clients until it kills the server, and starts that again.
-func killUnderLoad(t *testing.T, server *pgtest.Server, dir string, r *rand.Rand, run int) {
-	t.Helper()
-	db := opened(t, server.URL(), postgres.Options{MaxConns: crashClients})
-	defer db.Close()
-	rec, err := history.OpenIn(dir, fmt.Sprint("clients-", run))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const least = 10 * crashClients // the kill waits for this many answers, so that there is something to lose
-	answers, ended := make(chan struct{}, least), make(chan error, crashClients)
-	for i := range crashClients {
-		c := crash.Client{
-			Name: fmt.Sprintf("c%d", i), DB: history.Wrap(db, rec), Rand: rand.New(rand.NewPCG(r.Uint64(), 0)),
-			Answered: func() {
-				select {
-				case answers <- struct{}{}:
-				default:
-				}
-			},
-		}
-		go func() { ended <- c.Loop(context.Background()) }()
-	}
-	for range least {
-		select {
-		case <-answers:
-		case err := <-ended:
-			t.Fatal(err)
-		}
-	}
-	time.Sleep(time.Duration(r.IntN(300_000)) * time.Microsecond)
-	err = rec.Fault("", "server killed", func() error {
-		server.Kill()
-		for range crashClients {
-			if err := <-ended; !errors.Is(err, dibs.ErrUnavailable) {
-				t.Error(err)
-			}
-		}
-		server.Start()
-		return nil
-	})
-	if err := errors.Join(err, rec.Close()); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func judge(t *testing.T, server *pgtest.Server, dir, name string) []string {

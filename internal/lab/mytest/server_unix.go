@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// unprivileged has a command run as a user other than root, as the server refuses root, and in a session of its own, so
-// that a Ctrl-C for this process does not reach it.
+// unprivileged has a command run as a user other than root, as the server refuses root.
+// The session of the command is its own: a Ctrl-C for this process does not reach it.
 func (s *server) unprivileged(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if os.Geteuid() != 0 {
