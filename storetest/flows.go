@@ -31,6 +31,7 @@ var flowCases = []oneCase{
 	{"a follower that still waits waits again for a requeued job", flowRequeueWaiting},
 	{"a requeued follower waits again for the jobs that it comes after", flowRequeueFollower},
 	{"a requeued job takes back followers that came later, with their times", flowRequeueLate},
+	{"a requeued job takes back what it has cancelled though the job between them was deleted", flowRequeueGap},
 	{"an ended job is kept until its followers have ended", flowRetention},
 	{"an ended job that its followers need is not deleted", flowDelete},
 	{"a follower whose first job was deleted by hand is found and ended", flowRepair},

@@ -122,6 +122,19 @@ func flowRequeueLate(t *test) {
 	equal(t, "it waits for two again", t.get(all[3]).WaitsFor, 2)
 }
 
+func flowRequeueGap(t *test) {
+	first := t.enqueue(dibs.NewJob{Kind: "k"})[0]
+	between := t.enqueue(after(dibs.After(first)))[0]
+	last := t.enqueue(after(dibs.After(between)))[0]
+	t.finish(t.claimSoon(dibs.ClaimRequest{}, 1)[0].Lease().Die("e")) // as in flowRequeueLate
+	t.cancelledBy(first, between, last)
+	deleted, err := t.db.DeleteEnded(t.ctx, []int64{between}, time.Time{})
+	t.must(err)
+	sameIDs(t, "deleted", deleted, []int64{between})
+	t.requeue(first)
+	t.becomes(dibs.Waiting, last)
+}
+
 func flowRetention(t *test) {
 	for _, keep := range []time.Duration{0, time.Minute} {
 		t.set(dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: &keep, KeepDead: &keep, KeepCancelled: &keep})

@@ -96,21 +96,16 @@ func (s *Session) find(ids []int64, known map[int64]bool) error {
 // revived are the jobs that were cancelled because of some that are put back now, and the unique keys that they may hold
 // again.
 func (s *Session) revived(jobs []*endedJob) (all []*endedJob, keys []UniqueKey, err error) {
-	var followed []int64
-	for _, j := range jobs {
-		if j.links.inFlow || j.links.followed {
-			followed = append(followed, j.ID)
-		}
+	requeued := make([]int64, len(jobs))
+	for i, j := range jobs {
+		requeued[i] = j.ID
 	}
-	if len(followed) == 0 {
-		return nil, nil, nil
-	}
-	ids, err := s.ids("revived", jsonIDs(followed))
+	ids, err := s.ids("revived", jsonIDs(requeued)) // not only of jobs that others come after: these may have been deleted
 	if err != nil || len(ids) == 0 {
 		return nil, nil, err
 	}
 	ids = slices.DeleteFunc(ids, func(id int64) bool {
-		return slices.ContainsFunc(jobs, func(j *endedJob) bool { return j.ID == id })
+		return slices.Contains(requeued, id)
 	})
 	if keys, err = s.lockKeysOf(ids); err != nil {
 		return nil, nil, err
