@@ -40,8 +40,8 @@ func asTest(calls []call, failure string) string {
 // shortenFor limits the duration of shorten.
 const shortenFor = 15 * time.Second
 
-// shorten leaves calls and their arguments out of a failed run as long as it still fails,
-// even with another failure. It returns the shortest run as a test.
+// shorten leaves calls and their arguments out of a failed run as long as it still fails in the same comparison. It returns
+// the shortest run as a test.
 func shorten(newDatabase Maker, calls []call) string {
 	failed, failure := replay(newDatabase, calls, compareEvery)
 	if failure == "" {
@@ -53,10 +53,11 @@ func shorten(newDatabase Maker, calls []call) string {
 			return false
 		}
 		replayed, message := replay(newDatabase, candidate, len(candidate)) // one comparison at the end is enough
-		if message != "" {
-			failed, failure = replayed, message
+		if message == "" || compared(message) != compared(failure) {
+			return false
 		}
-		return message != ""
+		failed, failure = replayed, message
+		return true
 	}
 	for size := len(failed); size > 0; size /= 2 {
 		for i := 0; i < len(failed); {
@@ -73,6 +74,12 @@ func shorten(newDatabase Maker, calls []call) string {
 		}
 	}
 	return asTest(failed, failure)
+}
+
+// compared is what a failure compares: the end of its first line, after the call.
+func compared(failure string) string {
+	line, _, _ := strings.Cut(failure, "\n")
+	return line[strings.LastIndex(line, "): ")+1:]
 }
 
 // replay makes calls again on a new database, and compares all that can be seen after every
