@@ -130,7 +130,7 @@ const settled = `and (group_key is null or not exists (
 const notDue = `not ?4 and exists (
     select 1
     from dibs_job l
-    where l.queue = ?1 and l.group_key = ?2 and l.group_key is not null and l.gate in (0, 3)
+    where l.queue = ?1 and l.group_key = i.value and l.group_key is not null and l.gate in (0, 3)
       and l.token is null and l.run_at > ?3
   ) or `
 
@@ -151,9 +151,9 @@ var concurrentPieces = map[string][]piece{
 	"prune_steps":        {{"and finished_at <= ?3", "and finished_at <= ?3 and id not in (select id from dibs_locked)"}},
 	"mend_groups":        {{"where case", "where not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = g.queue and w.group_key = g.group_key\n  )\n  and case"}},
 	"mend_leases":        {{"> ?3 + 90000000000", "> ?3 + 90000000000 and id not in (select id from dibs_locked)"}},
-	"group":              {{"coalesce((", notDue + "coalesce(("}},
+	"places":             {{"coalesce((", notDue + "coalesce(("}},
 	"displace":           {{"and token is null", "and token is null and id not in (select id from dibs_locked)"}},
-	"admit":              {{"and gate = 1", "and gate = 1 and id not in (select id from dibs_locked)"}},
+	"admit":              {{"= i.value ->> 0 and b.gate = 1", "= i.value ->> 0 and b.gate = 1 and b.id not in (select id from dibs_locked)"}, {"= j.group_key and b.gate = 1", "= j.group_key and b.gate = 1 and b.id not in (select id from dibs_locked)"}},
 	"repairable":         {{"where held > places and unclaimed > 0", "where held > places and unclaimed > 0 and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}, {"where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )", "where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null\n  )\n  and not exists (\n    select 1\n    from dibs_wake w\n    where w.queue = groups.queue and w.group_key = groups.group_key\n  )"}},
 	"check":              {{"where c.check_at > j.lease_until", "where c.check_at > max(j.lease_until, 1000000 + (\n  select max(now, cast(round(unixepoch('subsec') * 1000) as integer) * 1000)\n  from dibs_clock\n))"}},
 	"extend":             {{"and lease_until > ?2", "and lease_until > ?2 and dibs_job.id not in (select id from dibs_locked)"}},

@@ -106,7 +106,7 @@ func idsIn(arg any) (ids []int64) {
 var needsTurn = map[string]rowstore.Turn{
 	"running": rowstore.TurnClaim, "limits_set": rowstore.TurnClaim, "count_running": rowstore.TurnClaim, "drop_limits_set": rowstore.TurnClaim, "admit": rowstore.TurnAdmit, "displace": rowstore.TurnAdmit, "starts": rowstore.TurnAdmit,
 	"tally_rows": rowstore.TurnSweep, "repairable": rowstore.TurnSweep, "drop_folded": rowstore.TurnSweep, "drop_rates": rowstore.TurnSweep, "drop_windows": rowstore.TurnSweep,
-	"drop_wakes": rowstore.TurnAdmit, "group": rowstore.TurnAdmit, "hold": rowstore.TurnAdmit,
+	"drop_wakes": rowstore.TurnAdmit, "places": rowstore.TurnAdmit, "hold": rowstore.TurnAdmit,
 	"schedules_due": rowstore.TurnTicks, "schedule_ticked": rowstore.TurnTicks, "set_schedule": rowstore.TurnTicks, "delete_schedule": rowstore.TurnTicks,
 	"set_group": rowstore.TurnGroup, "unset_group": rowstore.TurnGroup, "set_group_rate": rowstore.TurnGroup, "unset_group_rate": rowstore.TurnGroup,
 	"drop_queue": rowstore.TurnQueue, "queue_uses": rowstore.TurnQueue,

@@ -95,7 +95,7 @@ func anotherClaim(id int64) string {
 // but never as neither: then its group's rate would let one more start.
 func TestAStartBesideAnAdmissionCounts(t *testing.T) {
 	t.Parallel()
-	for _, moment := range []string{"group", "starts"} {
+	for _, moment := range []string{"places", "starts"} {
 		t.Run("before "+moment, func(t *testing.T) {
 			t.Parallel()
 			c := newContest(t)

@@ -259,10 +259,9 @@ func (s *Session) record(c *pendingClaim) error {
 		if j.UniqueUntil == dibs.UntilClaimed {
 			free = append(free, j.ID)
 		}
-		var err error
-		if j.GroupLimit, err = s.groupLimit(c.queue, j.Group); err != nil {
-			return err
-		}
+	}
+	if err := s.noteLimits(c.queue, c.jobs); err != nil {
+		return err
 	}
 	n := int64(len(ids))
 	s.count(c.queue.Name, func(t *tally) {

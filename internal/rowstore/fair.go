@@ -7,33 +7,57 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// round is an admission of groups in a fair queue: the queue's turn, and the number of the admission. Both are read
-// when the first group needs them.
-type round struct{ turn, admission int64 }
-
-// admitFirst gives places of a group to its first n blocked jobs, and returns how many there were. In a fair queue,
-// where r is not nil, these jobs get turns: first those of the jobs that have just lost their places, so that a better job does not wait
+// admitFirst gives the free places of groups to their first blocked jobs. In a fair queue
+// these jobs get turns: first those of the jobs that have just lost their places, so that a better job does not wait
 // for a turn of its own; then turns after all others of the group, and not before the queue's turn.
-func (s *Session) admitFirst(g group, n int, r *round, turns [][2]int64) (int64, error) {
-	if r == nil {
-		return s.exec("admit", g.queue, g.key, n)
-	}
-	if r.admission == 0 {
-		if _, err := s.one("reached", []any{g.queue}, &r.turn, &r.admission); err != nil {
-			return 0, err
+func (s *Session) admitFirst(q *queue, groups []*places) error {
+	wanting := make(map[string]*places)
+	for _, g := range groups {
+		if g.free > 0 && g.blocked {
+			wanting[g.key] = g
 		}
 	}
-	var last int64
-	if _, err := s.one("last_turn", []any{g.queue, g.key}, &last); err != nil {
-		return 0, err
+	if len(wanting) == 0 {
+		return nil
 	}
+	var turn, admission int64
+	if q.Order == dibs.Fair {
+		if _, err := s.one("reached", []any{q.Name}, &turn, &admission); err != nil {
+			return err
+		}
+	}
+	list := make([][]any, 0, len(wanting))
+	for _, g := range groups {
+		switch {
+		case wanting[g.key] == nil:
+		case q.Order == dibs.Fair:
+			turns, next := g.turns(turn)
+			list = append(list, []any{g.key, g.free, turns, next, admission})
+		default:
+			list = append(list, []any{g.key, g.free, nil})
+		}
+	}
+	for rows := range lists(list) {
+		admitted, err := s.names("admit", q.Name, rows)
+		if err != nil {
+			return err
+		}
+		for _, key := range admitted {
+			wanting[key].admitted++
+			s.woken[q.Name] = true
+		}
+	}
+	return nil
+}
+
+// turns are those that a group's jobs take over from others, and the first turn after these.
+func (g *places) turns(reached int64) (turns [][2]int64, next int64) {
+	turns = slices.Clone(g.out.turns)
 	slices.SortFunc(turns, func(a, b [2]int64) int { return slices.Compare(a[:], b[:]) })
-	if len(turns) > 0 {
-		last = max(last, turns[len(turns)-1][0])
-	} else {
+	if turns == nil {
 		turns = [][2]int64{} // null is no list
 	}
-	return s.exec("admit_fair", g.queue, g.key, n, jsonText(turns), max(r.turn, last+1), r.admission)
+	return turns, max(reached, g.lastTurn+1)
 }
 
 // claimFair takes up to n jobs with turns, in the order of these.

@@ -2,6 +2,8 @@ package rowstore
 
 import (
 	"database/sql"
+	"maps"
+	"slices"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -37,48 +39,29 @@ func (s *Session) settle() error {
 	return s.settleTouched(nil)
 }
 
-// settleTouched gives the places of all touched groups. After it has counted them, and before it gives them, it calls
-// between with each queue, unless between is nil.
+// settleTouched gives the places of all touched groups. After it has counted those of a queue, and before it gives them,
+// it calls between, unless that is nil.
 func (s *Session) settleTouched(between func(*Session, *queue) error) error {
-	if len(s.touched) == 0 {
-		return nil
-	}
-	counted := make(map[group]places, len(s.touched))
-	queues := map[string]*queue{}
+	touched := make(map[string][]string)
 	for g := range s.touched {
-		q, err := s.queue(g.queue)
+		touched[g.queue] = append(touched[g.queue], g.key)
+	}
+	var again []group
+	for name, keys := range touched {
+		q, err := s.queue(name)
 		if err != nil {
 			return err
 		}
 		if q == nil {
 			continue
 		}
-		if counted[g], err = s.places(q, g.key); err != nil {
-			return err
-		}
-		queues[g.queue] = q
-	}
-	if between != nil {
-		for _, q := range queues {
-			if err := between(s, q); err != nil {
-				return err
-			}
-		}
-	}
-	var again []group
-	rounds := map[string]*round{}
-	for name, q := range queues {
-		if q.Order == dibs.Fair {
-			rounds[name] = &round{}
-		}
-	}
-	for g, held := range counted {
-		busy, err := s.give(queues[g.queue], g, held, rounds[g.queue])
+		slices.Sort(keys)
+		busy, err := s.settleGroups(q, keys, between)
 		if err != nil {
 			return err
 		}
-		if busy {
-			again = append(again, g)
+		for _, key := range busy {
+			again = append(again, group{name, key})
 		}
 	}
 	clear(s.touched)
@@ -89,65 +72,181 @@ func (s *Session) settleTouched(between func(*Session, *queue) error) error {
 	return nil
 }
 
-// places says who holds the places of a group.
-type places struct {
-	limit     int
-	running   int  // places of running jobs
-	started   int  // places of jobs that wait for their retry in a strict queue
-	loose     int  // places of other waiting jobs, which a better job may take
-	overtaken bool // a blocked job comes before one of the loose ones
-	turnless  int  // loose places of jobs without a turn
-}
-
-func (s *Session) places(q *queue, key string) (h places, err error) {
-	if h.limit, err = s.groupLimit(q, key); err == nil {
-		_, err = s.one("group", []any{q.Name, key, s.now(), q.Strict}, &h.running, &h.started, &h.loose, &h.overtaken, &h.turnless)
+// settleGroups gives the places of groups of one queue. It returns the groups that are busy: another transaction has
+// locked a job whose place should change. The job keeps its place, and the places must be given again.
+func (s *Session) settleGroups(q *queue, keys []string, between func(*Session, *queue) error) (busy []string, err error) {
+	groups, err := s.places(q, keys)
+	if err == nil && between != nil {
+		err = between(s, q)
 	}
-	return h, err
-}
-
-// give gives the places of a group as they were counted; r is the round of a fair queue, or nil. busy is true if another transaction has locked a job
-// whose place should change: the job keeps its place, and the places must be given again.
-func (s *Session) give(q *queue, g group, h places, r *round) (busy bool, err error) {
-	now := s.now()
-	pace, err := s.pace(q, g.key)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	left := max(0, h.limit-h.running)
-	most, room := pace.most(left), max(0, left-h.started)
-	free := pace.free(now, room, h.started)
-	var out displaced
-	if h.overtaken || r != nil && h.turnless > 0 || h.started > most || h.loose > free {
-		if out, err = s.displace(g, now, q.Strict, most); err != nil {
-			return false, err
+	paces, err := s.paces(q, keys)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		g.pace = paces[g.key]
+		if err := s.takePlaces(q, g); err != nil {
+			return nil, err
 		}
-		busy = out.started < h.started-most || out.loose < h.loose
-		h.started, h.loose = h.started-out.started, h.loose-out.loose
 	}
-	admitted := 0
-	if free > h.loose {
-		n, err := s.admitFirst(g, free-h.loose, r, out.turns)
-		if err != nil {
-			return false, err
+	if err := s.admitFirst(q, groups); err != nil {
+		return nil, err
+	}
+	if err := s.lookForBlocked(q, groups); err != nil {
+		return nil, err
+	}
+	var holds [][3]any
+	for _, g := range groups {
+		if g.busy {
+			busy = append(busy, g.key)
 		}
-		admitted = int(n)
+		if g.pace.Step != 0 {
+			holds = append(holds, g.hold(s.now()))
+		}
+		s.count(q.Name, func(t *tally) {
+			t.waiting += int64(g.admitted - g.out.blocked)
+			t.blocked -= int64(g.admitted - g.out.blocked)
+		})
 	}
-	if admitted > 0 {
-		s.woken[g.queue] = true
+	laterRows(s, "hold", holds, q.Name)
+	return busy, nil
+}
+
+// places says who holds the places of a group, and what becomes of them.
+type places struct {
+	key       string
+	limit     int
+	running   int   // places of running jobs
+	started   int   // places of jobs that wait for their retry in a strict queue
+	loose     int   // places of other waiting jobs, which a better job may take
+	overtaken bool  // a blocked job comes before one of the loose ones
+	turnless  int   // loose places of jobs without a turn
+	lastTurn  int64 // the last turn of waiting jobs with a place
+	blocked   bool  // jobs of the group are blocked
+
+	pace     pace
+	short    bool // its rate fills fewer places than there are
+	out      displaced
+	free     int // how many places there are for blocked jobs
+	admitted int // how many blocked jobs have got places
+	busy     bool
+}
+
+// places counts the places of groups.
+func (s *Session) places(q *queue, keys []string) ([]*places, error) {
+	limits, err := s.groupLimits(q, keys)
+	if err != nil {
+		return nil, err
 	}
-	all := admitted == free-h.loose
-	if !all && s.concurrent() && !busy {
-		_, err = s.one("blocked", []any{g.queue, g.key}, &busy)
+	all := make([]*places, len(keys))
+	err = s.each("places", func(rows *sql.Rows) error {
+		h := &places{}
+		var i int
+		err := rows.Scan(&i, &h.running, &h.started, &h.loose, &h.overtaken, &h.turnless, &h.lastTurn, &h.blocked)
+		if err == nil {
+			h.key, h.limit, all[i] = keys[i], limits[keys[i]], h
+		}
+		return err
+	}, q.Name, jsonText(keys), s.now(), q.Strict)
+	return all, err
+}
+
+// groupLimits says how many jobs of each group may run at once.
+func (s *Session) groupLimits(q *queue, keys []string) (map[string]int, error) {
+	limits := make(map[string]int, len(keys))
+	var unknown []string
+	for _, key := range keys {
+		n, known := q.limits[key]
+		if limits[key] = n; !known {
+			limits[key], unknown = q.GroupLimit, append(unknown, key)
+		}
 	}
-	if err == nil {
-		err = s.hold(g, pace, h.started+h.loose+admitted, free < room && all)
+	if len(unknown) == 0 {
+		return limits, nil
 	}
-	s.count(g.queue, func(t *tally) {
-		t.waiting += int64(admitted - out.blocked)
-		t.blocked -= int64(admitted - out.blocked)
-	})
-	return busy, err
+	err := s.each("group_limits", func(rows *sql.Rows) error {
+		var key string
+		var n int
+		err := rows.Scan(&key, &n)
+		limits[key] = n
+		return err
+	}, q.Name, jsonText(unknown))
+	if err != nil {
+		return nil, err
+	}
+	if len(q.limits)+len(unknown) > maxCached {
+		clear(q.limits)
+	}
+	for _, key := range unknown {
+		q.limits[key] = limits[key]
+	}
+	return limits, nil
+}
+
+// noteLimits notes of claimed jobs how many of their groups may run at once.
+func (s *Session) noteLimits(q *queue, jobs []*dibs.RawJob) error {
+	var keys []string
+	for _, j := range jobs {
+		if j.Group != "" {
+			keys = append(keys, j.Group)
+		}
+	}
+	slices.Sort(keys)
+	limits, err := s.groupLimits(q, slices.Compact(keys))
+	for _, j := range jobs {
+		j.GroupLimit = limits[j.Group]
+	}
+	return err
+}
+
+// takePlaces takes the places of a group from those jobs that should not have them, and finds out how many are free.
+func (s *Session) takePlaces(q *queue, g *places) (err error) {
+	now := s.now()
+	left := max(0, g.limit-g.running)
+	most, room := g.pace.most(left), max(0, left-g.started)
+	free := g.pace.free(now, room, g.started)
+	if g.overtaken || q.Order == dibs.Fair && g.turnless > 0 || g.started > most || g.loose > free {
+		if g.out, err = s.displace(group{q.Name, g.key}, now, q.Strict, most); err != nil {
+			return err
+		}
+		g.busy = g.out.started < g.started-most || g.out.loose < g.loose
+		g.started, g.loose = g.started-g.out.started, g.loose-g.out.loose
+		g.blocked = g.blocked || g.out.blocked > 0
+	}
+	g.free, g.short = max(0, free-g.loose), free < room && free >= g.loose
+	return nil
+}
+
+// lookForBlocked finds out which groups still have blocked jobs, where that matters.
+func (s *Session) lookForBlocked(q *queue, groups []*places) error {
+	all := make(map[string]*places)
+	for _, g := range groups {
+		full := g.admitted == g.free
+		if g.short = g.short && full && g.pace.Step != 0; g.blocked && (g.short || !full && !g.busy && s.concurrent()) {
+			all[g.key] = g
+		} else {
+			g.short = false
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	blocked, err := s.names("blocked", q.Name, jsonText(slices.Collect(maps.Keys(all))))
+	if err != nil {
+		return err
+	}
+	for _, key := range blocked {
+		g := all[key]
+		delete(all, key)
+		g.busy = g.busy || !g.short
+	}
+	for _, g := range all {
+		g.short = false
+	}
+	return nil
 }
 
 // displaced counts the jobs that have lost their places, by the kind of place. blocked is how many of them are blocked

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -19,35 +20,66 @@ type pace struct {
 	full int64 // when the rate will have saved up all, in nanoseconds since 1970
 }
 
-// pace reads what the rate of a group has saved up, or, if key is empty, that of the queue.
-func (s *Session) pace(q *queue, key string) (p pace, err error) {
-	r := q.Rate
-	if key != "" && !q.groupRates || key == "" && r.N == 0 {
-		return p, nil
+// paces reads what the rates of groups have saved up; an empty key is the queue's own rate.
+func (s *Session) paces(q *queue, keys []string) (map[string]pace, error) {
+	all := make(map[string]pace, len(keys))
+	if !q.groupRates {
+		keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key != "" || q.Rate.N == 0 })
 	}
-	var own dibs.Rate
-	var per int64
-	_, err = s.one("rate", []any{q.Name, key}, &own.N, &per, &own.Burst, &p.full)
-	if own.Per = checks.Micros(per); key != "" {
-		r = q.GroupRate
+	if len(keys) == 0 {
+		return all, nil
 	}
-	if key != "" && own.N > 0 {
-		r = own
+	own := make(map[string]dibs.Rate, len(keys))
+	err := s.each("rates", func(rows *sql.Rows) error {
+		var key string
+		var r dibs.Rate
+		var per int64
+		var p pace
+		err := rows.Scan(&key, &r.N, &per, &r.Burst, &p.full)
+		r.Per = checks.Micros(per)
+		own[key], all[key] = r, p
+		return err
+	}, q.Name, jsonText(keys))
+	if err != nil {
+		return nil, err
 	}
-	if err != nil || r.N == 0 {
-		return pace{}, err
-	}
-	p.Bucket = bucket.Of(r)
 	now := s.now()
-	if owed := p.Owed(p.full, now*1000); owed < p.full {
-		p.full = owed
-		s.writePace(q, key, p, now)
+	var owed paceRows
+	for _, key := range keys {
+		r, p := q.Rate, all[key]
+		if key != "" {
+			if r = q.GroupRate; own[key].N > 0 {
+				r = own[key]
+			}
+		}
+		if r.N == 0 {
+			all[key] = pace{}
+			continue
+		}
+		p.Bucket = bucket.Of(r)
+		if full := p.Owed(p.full, now*1000); full < p.full {
+			p.full = full
+			owed.add(key, p, now)
+		}
+		all[key] = p
 	}
-	return p, nil
+	s.writePaces(q, owed)
+	return all, nil
 }
 
-func (s *Session) writePace(q *queue, key string, p pace, now int64) {
-	s.later("spend", q.Name, key, p.full, p.next(now, 1))
+// paceRows are the rows of spend.sql.
+type paceRows [][3]any
+
+func (r *paceRows) add(key string, p pace, now int64) {
+	*r = append(*r, [3]any{key, p.full, p.next(now, 1)})
+}
+
+func (s *Session) writePaces(q *queue, rows paceRows) { laterRows(s, "spend", rows, q.Name) }
+
+// queuePace reads what the rate of a queue has saved up.
+func (s *Session) queuePace(q *queue) (pace, error) {
+	all, err := s.paces(q, []string{""})
+	return all[""], err
 }
 
 // free is how many of the free places of a group its rate fills. Started jobs hold their
@@ -75,69 +107,54 @@ func (p pace) next(now int64, n int) int64 {
 
 // mayStart is how many jobs the queue's rate lets start now.
 func (s *Session) mayStart(q *queue) (int, error) {
-	p, err := s.pace(q, "")
+	p, err := s.queuePace(q)
 	return int(min(p.Free(p.full, s.now()*1000), dibs.MaxBatch)), err
 }
 
 // spend counts the starts of a claim towards the rates of its queue and of its jobs' groups.
 func (s *Session) spend(c *pendingClaim) error {
-	if c.queue.Rate.N > 0 {
-		if err := s.spendOne(c, "", len(c.jobs)); err != nil {
-			return err
-		}
-	}
-	if !c.queue.groupRates {
-		return nil
-	}
-	if s.concurrent() {
-		s.noteStarts(c)
-		return nil
-	}
 	starts := map[string]int{}
-	for _, j := range c.jobs {
-		if j.Group != "" {
-			starts[j.Group]++
+	if c.queue.Rate.N > 0 {
+		starts[""] = len(c.jobs)
+	}
+	switch {
+	case !c.queue.groupRates:
+	case s.concurrent():
+		s.noteStarts(c)
+	default:
+		for _, j := range c.jobs {
+			if j.Group != "" {
+				starts[j.Group]++
+			}
 		}
 	}
-	for key, n := range starts {
-		if err := s.spendOne(c, key, n); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Session) spendOne(c *pendingClaim, key string, n int) error {
-	p, err := s.pace(c.queue, key)
-	if err != nil || p.Step == 0 {
+	paces, err := s.paces(c.queue, slices.Sorted(maps.Keys(starts)))
+	if err != nil {
 		return err
 	}
-	p.full = p.After(p.full, c.now*1000, int64(n))
-	s.writePace(c.queue, key, p, c.now)
+	var spent paceRows
+	for key, p := range paces {
+		if p.Step != 0 {
+			p.full = p.After(p.full, c.now*1000, int64(starts[key]))
+			spent.add(key, p, c.now)
+		}
+	}
+	s.writePaces(c.queue, spent)
 	return nil
 }
 
-// hold notes how long the rate of a group holds up the waiting jobs that have just got
-// places, and, if short is true, those that would get the free places.
-func (s *Session) hold(g group, p pace, waiting int, short bool) error {
-	if p.Step == 0 {
-		return nil
-	}
-	now := s.now()
-	if short {
-		if _, err := s.one("blocked", []any{g.queue, g.key}, &short); err != nil {
-			return err
-		}
-	}
-	notBefore := p.next(now, waiting)
+// hold is the row of hold.sql that says how long the rate of a group holds up the waiting jobs that have places, and, if
+// the rate fills fewer places than there are, those that would get the free places.
+func (g *places) hold(now int64) [3]any {
+	waiting := g.started + g.loose + g.admitted
+	notBefore := g.pace.next(now, waiting)
 	var until any
-	if short {
-		until = p.next(now, waiting+1)
+	if g.short {
+		until = g.pace.next(now, waiting+1)
 	} else if notBefore > now {
 		until = notBefore
 	}
-	s.later("hold", g.queue, g.key, notBefore, until)
-	return nil
+	return [3]any{g.key, notBefore, until}
 }
 
 // freeGroups touches the groups that need no longer wait for their rates.
@@ -161,7 +178,7 @@ func (s *Session) heldFor(name string) (time.Duration, error) {
 	now := s.now()
 	var at int64
 	if q.Rate.N > 0 {
-		p, err := s.pace(q, "")
+		p, err := s.queuePace(q)
 		if err != nil {
 			return 0, err
 		}
@@ -271,10 +288,8 @@ func (s *Session) foldStarts(q *queue) error {
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		for key, at := range starts {
-			if err := s.fold(q, key, at); err != nil {
-				return err
-			}
+		if err := s.fold(q, starts); err != nil {
+			return err
 		}
 		if s.later("drop_starts", jsonIDs(ids)); len(ids) < maxJoin {
 			return nil
@@ -301,15 +316,23 @@ func (s *Session) startRows(queue string) (ids []int64, starts map[string][]int6
 	return ids, starts, err
 }
 
-func (s *Session) fold(q *queue, key string, at []int64) error {
-	p, err := s.pace(q, key)
-	if err != nil || p.Step == 0 {
+// fold counts starts, by groups and at their times.
+func (s *Session) fold(q *queue, starts map[string][]int64) error {
+	paces, err := s.paces(q, slices.Sorted(maps.Keys(starts)))
+	if err != nil {
 		return err
 	}
-	slices.Sort(at)
-	for _, t := range at {
-		p.full = p.After(p.full, t*1000, 1)
+	var spent paceRows
+	for key, p := range paces {
+		if p.Step == 0 {
+			continue
+		}
+		slices.Sort(starts[key])
+		for _, t := range starts[key] {
+			p.full = p.After(p.full, t*1000, 1)
+		}
+		spent.add(key, p, s.now())
 	}
-	s.writePace(q, key, p, s.now())
+	s.writePaces(q, spent)
 	return nil
 }

@@ -26,9 +26,9 @@ func (s *Session) resume(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	ids := make([]int64, len(c.jobs))
 	for i, j := range c.jobs {
 		ids[i] = j.ID
-		if j.GroupLimit, err = s.groupLimit(q, j.Group); err != nil {
-			return nil, err
-		}
+	}
+	if err := s.noteLimits(q, c.jobs); err != nil {
+		return nil, err
 	}
 	s.count(q.Name, func(t *tally) { t.claimed += int64(len(ids)) })
 	s.logClaim(c, jsonIDs(ids))

@@ -190,26 +190,6 @@ func (s *Session) queue(name string) (*queue, error) {
 	return q, err
 }
 
-// groupLimit is how many jobs of a group may run at once.
-func (s *Session) groupLimit(q *queue, key string) (int, error) {
-	if key == "" {
-		return 0, nil
-	}
-	if n, ok := q.limits[key]; ok {
-		return n, nil
-	}
-	n := q.GroupLimit
-	_, err := s.one("group_limit", []any{q.Name, key}, &n)
-	if err != nil {
-		return 0, err
-	}
-	if len(q.limits) >= maxCached {
-		clear(q.limits)
-	}
-	q.limits[key] = n
-	return n, nil
-}
-
 // maxCached is how many queues are cached at most, and how many limits of groups of one queue.
 const maxCached = 10_000
 

@@ -1,4 +1,4 @@
--- Purpose: take places of a group from waiting jobs: from all loose ones (group.sql), and
+-- Purpose: take places of a group from waiting jobs: from all loose ones (places.sql), and
 --   from the last of the started ones if the limit has become too low for them.
 -- Parameters: ?1 queue, ?2 group, ?3 now, ?4 whether the queue is strict, ?5 how many
 --   started ones there is room for.

@@ -10,8 +10,8 @@ var concurrentVariants = []Variant{
 		Fault: "An admission reads the starts of claims before it counts the places of groups.",
 		Harm:  "A job that starts in between is counted as neither, so that its group's rate lets one more start.",
 		Patches: []Patch{
-			{"sqlite", "TestAStartBesideAnAdmissionCounts/before group", []Edit{
-				{rows + "group.go", "\tfor g := range s.touched {\n\t\tq, err := s.queue(g.queue)", startsFirst + "\tfor g := range s.touched {\n\t\tq, err := s.queue(g.queue)"},
+			{"sqlite", "TestAStartBesideAnAdmissionCounts/before places", []Edit{
+				{rows + "group.go", "\tgroups, err := s.places(q, keys)", startsFirst + "\tgroups, err := s.places(q, keys)"},
 			}},
 		},
 		Untortured: onlyTests,
@@ -45,8 +45,8 @@ var concurrentVariants = []Variant{
 		Harm:  "More jobs of its group run than the limit allows.",
 		Patches: []Patch{
 			{"sqlite", "TestAJobThatIsHeldKeepsItsPlace/claimed=true", []Edit{
-				{rows + "group.go", "busy = out.started < h.started-most || out.loose < h.loose", "busy = false"},
-				{rows + "group.go", "h.started-out.started, h.loose-out.loose", "min(h.started, most), 0"},
+				{rows + "group.go", "g.busy = g.out.started < g.started-most || g.out.loose < g.loose", "g.busy = false"},
+				{rows + "group.go", "g.started-g.out.started, g.loose-g.out.loose", "min(g.started, most), 0"},
 			}},
 		},
 		Untortured: onlyTests,
@@ -208,14 +208,8 @@ var concurrentVariants = []Variant{
 }
 
 const startsFirst = `	if between != nil {
-		for g := range s.touched {
-			q, err := s.queue(g.queue)
-			if err == nil {
-				err = between(s, q)
-			}
-			if err != nil {
-				return err
-			}
+		if err := between(s, q); err != nil {
+			return nil, err
 		}
 		between = nil
 	}

@@ -11,7 +11,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "            coalesce(l.places, q.group_limit) - h.held + u.n\n        ), 0) as free", "            coalesce(l.places, q.group_limit) - h.held + u.n + 1\n        ), 0) as free"},
 			}},
 			{"sqlite", "TestStore/groups/one of a group runs at a time, in order", []Edit{
-				{rows + "group.go", "max(0, h.limit-h.running)", "max(0, h.limit-h.running) + 1"},
+				{rows + "group.go", "max(0, g.limit-g.running)", "max(0, g.limit-g.running) + 1"},
 			}},
 		},
 	},
@@ -24,7 +24,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "d.next_turn + t.nth - 1 - coalesce(cardinality(d.turns), 0)", "d.next_turn"},
 			}},
 			{"sqlite", "TestStore/fair/groups with many places take turns", []Edit{
-				{"sql/admit_fair.sql", "?5 + b.nth - 1 - json_array_length(?4)", "?5"},
+				{"sql/admit.sql", "(w.wanted ->> 3) + w.nth - 1 - w.taken", "w.wanted ->> 3"},
 			}},
 		},
 		Untortured: "beside other claims on PostgreSQL, a group may start a job in each of its places",
@@ -86,7 +86,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "filter (where r.wanted = r.blocked)", "filter (where r.wanted and r.blocked)"},
 			}},
 			{"sqlite", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
-				{rows + "group.go", "if h.overtaken || r != nil && h.turnless > 0 || h.started > most || h.loose > free {", "if h.overtaken {"},
+				{rows + "group.go", "if g.overtaken || q.Order == dibs.Fair && g.turnless > 0 || g.started > most || g.loose > free {", "if g.overtaken {"},
 			}},
 		},
 	},
@@ -234,8 +234,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "select coalesce(r.step_ns, t.step_ns) as step_ns", "select r.step_ns as step_ns"},
 			}},
 			{"sqlite", "TestStore/grouprates/each group of a queue starts no more than the queue's rate for groups", []Edit{
-				{rows + "rates.go", "_, err = s.one(\"rate\", []any{q.Name, key}", "found, err := s.one(\"rate\", []any{q.Name, key}"},
-				{rows + "rates.go", "r = q.GroupRate", "r = map[bool]dibs.Rate{true: q.GroupRate}[found]"},
+				{rows + "rates.go", "if r = q.GroupRate; own[key].N > 0 {", "_, found := own[key]\n\t\t\tif r = map[bool]dibs.Rate{true: q.GroupRate}[found]; own[key].N > 0 {"},
 			}},
 		},
 		Untortured: "its queues have no rate for all groups",
@@ -249,7 +248,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "select coalesce(r.step_ns, t.step_ns) as step_ns, coalesce(r.slack_ns, t.slack_ns) as slack_ns", "select coalesce(t.step_ns, r.step_ns) as step_ns, coalesce(t.slack_ns, r.slack_ns) as slack_ns"},
 			}},
 			{"sqlite", "TestStore/grouprates/a group's own rate takes the place of the queue's", []Edit{
-				{rows + "rates.go", "if key != \"\" && own.N > 0 {", "if key != \"\" && own.N > 0 && q.GroupRate.N == 0 {"},
+				{rows + "rates.go", "if r = q.GroupRate; own[key].N > 0 {", "if r = q.GroupRate; own[key].N > 0 && r.N == 0 {"},
 			}},
 		},
 		Untortured: "its queues have no rate for all groups",
