@@ -125,6 +125,66 @@ func TestAStartBesideAnAdmissionCounts(t *testing.T) {
 	}
 }
 
+// seen notes SQLite's clock, in microseconds.
+const seen = "create table seen as select cast(round(unixepoch('subsec') * 1000) as integer) * 1000 as at"
+
+// A claim that has its turn goes by a time that is not before the starts of the claims that had it earlier: by an older
+// time the rate would owe more than it can, and forget what it owes.
+func TestAClaimOwesWhatEarlierTurnsHaveSpent(t *testing.T) {
+	t.Parallel()
+	c := newContest(t)
+	c.set(dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: time.Hour}})
+	c.enqueue(dibs.NewJob{})
+	c.AddStatement("seen", seen)
+	c.AddStatement("spent", "insert into dibs_rate (queue, group_key, full_ns, not_before) select 'q', '', at * 1000 + 3600000000000, 0 from seen")
+	c.turns.Taken = func(s *rowstore.Session, turn rowstore.Turn, _ bool) error {
+		if turn != rowstore.TurnClaim {
+			return nil
+		}
+		time.Sleep(5 * time.Millisecond) // SQLite counts milliseconds
+		if _, err := s.Exec("seen"); err != nil {
+			return err
+		}
+		_, err := s.Exec("spent")
+		return err
+	}
+	c.claims(9)
+	c.owesAnHour("")
+}
+
+// As before, for the starts that an admission counts towards the rates of groups.
+func TestAnAdmissionOwesTheStartsThatItCounts(t *testing.T) {
+	t.Parallel()
+	c := newContest(t)
+	c.set(dibs.QueueChange{GroupRate: &dibs.Rate{N: 1, Per: time.Hour}})
+	c.enqueue(dibs.NewJob{Group: "g"})
+	met := 0
+	rows := c.Watched(t.Context(), func() {}, func(name string, _ []any, exec func(string) error) error {
+		if name != "starts" || met > 0 {
+			return nil
+		}
+		met++
+		time.Sleep(5 * time.Millisecond)
+		return exec(seen + "; insert into dibs_start (queue, at, groups) select 'q', at, json_array('g') from seen")
+	})
+	if got := c.claimOn(rows, 9); len(got) > 0 || met == 0 {
+		t.Errorf("claimed %v, though a job of another claim has started", got)
+	}
+	c.owesAnHour("g")
+}
+
+// owesAnHour fails unless a rate owes an hour from the time that seen has noted.
+func (c *contest) owesAnHour(group string) {
+	c.Helper()
+	var owes, want int64
+	if err := c.DB().QueryRowContext(c.Context(), "select full_ns / 1000, at + 3600000000 from dibs_rate, seen where group_key = ?", group).Scan(&owes, &want); err != nil {
+		c.Fatal(err)
+	}
+	if owes != want {
+		c.Errorf("the rate owes %d us too few", want-owes)
+	}
+}
+
 // What a group's rate has saved up is not forgotten while starts are still to be counted towards it: counted from nothing,
 // they would weigh less.
 func TestARateIsKeptForStartsThatAreToBeCounted(t *testing.T) {

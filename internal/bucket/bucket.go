@@ -40,7 +40,7 @@ func Of(r dibs.Rate) Bucket {
 
 // Owed is full, without what the bucket owes more than a whole filling: from a slower rate that
 // it had before, or from a clock that was ahead. If that is less than full, it is to be stored,
-// since it counts from now.
+// since it counts from now. So now must not be before the starts that full counts: they would be forgotten in part.
 func (b Bucket) Owed(full, now int64) int64 { return min(full, now+b.Slack+b.Step) }
 
 // Free is how many starts are allowed now, if the bucket will be full at the given time.

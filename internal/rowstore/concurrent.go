@@ -71,7 +71,11 @@ func (s *Session) turn(t Turn, queue string, shared bool) (bool, error) {
 	if !s.concurrent() {
 		return true, nil
 	}
-	return s.dialect.Concurrent.Turn(s, t, queue, shared)
+	got, err := s.dialect.Concurrent.Turn(s, t, queue, shared)
+	if got && !shared {
+		s.clock.time = 0 // what others did in their turns must not come after it: see bucket.Owed
+	}
+	return got, err
 }
 
 // needTurn takes a turn, and fails with errAgain if it does not get it: then the call is made again.

@@ -288,6 +288,7 @@ func (s *Session) foldStarts(q *queue) error {
 		if err != nil || len(ids) == 0 {
 			return err
 		}
+		s.clock.time = 0 // no start may come after it: see bucket.Owed
 		if err := s.fold(q, starts); err != nil {
 			return err
 		}
