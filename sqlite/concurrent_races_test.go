@@ -152,7 +152,19 @@ func TestAClaimOwesWhatEarlierTurnsHaveSpent(t *testing.T) {
 	c.owesAnHour("")
 }
 
-// As before, for the starts that an admission counts towards the rates of groups.
+// A claim that does not get its turn changes nothing of the rate: the claim that has the turn may be writing it.
+func TestAClaimWithoutItsTurnLeavesTheRateAlone(t *testing.T) {
+	t.Parallel()
+	c := newContest(t)
+	c.set(dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: time.Minute}}) // owes a minute at most
+	c.enqueue(dibs.NewJob{})
+	c.sql(seen + "; insert into dibs_rate (queue, group_key, full_ns, not_before) select 'q', '', at * 1000 + 3600000000000, 0 from seen")
+	c.turns.Refuse = func(turn rowstore.Turn) bool { return turn == rowstore.TurnClaim }
+	c.claims(9)
+	c.owesAnHour("")
+}
+
+// Nor is a start forgotten that an admission counts towards the rate of its group.
 func TestAnAdmissionOwesTheStartsThatItCounts(t *testing.T) {
 	t.Parallel()
 	c := newContest(t)

@@ -20,17 +20,27 @@ type pace struct {
 	full int64 // when the rate will have saved up all, in nanoseconds since 1970
 }
 
-// paces reads what the rates of groups have saved up; an empty key is the queue's own rate.
+// paces reads, in the turn of those who may change it, what the rates of groups have saved up; an empty key is the queue's
+// own rate.
 func (s *Session) paces(q *queue, keys []string) (map[string]pace, error) {
-	all := make(map[string]pace, len(keys))
+	all, owed, err := s.lookAtPaces(q, keys)
+	if err == nil {
+		s.writePaces(q, owed)
+	}
+	return all, err
+}
+
+// lookAtPaces is paces for those who have no turn. owed are the rows of those that owe more than they can.
+func (s *Session) lookAtPaces(q *queue, keys []string) (all map[string]pace, owed paceRows, err error) {
+	all = make(map[string]pace, len(keys))
 	if !q.groupRates {
 		keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key != "" || q.Rate.N == 0 })
 	}
 	if len(keys) == 0 {
-		return all, nil
+		return all, nil, nil
 	}
 	own := make(map[string]dibs.Rate, len(keys))
-	err := s.each("rates", func(rows *sql.Rows) error {
+	err = s.each("rates", func(rows *sql.Rows) error {
 		var key string
 		var r dibs.Rate
 		var per int64
@@ -41,10 +51,9 @@ func (s *Session) paces(q *queue, keys []string) (map[string]pace, error) {
 		return err
 	}, q.Name, jsonText(keys))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	now := s.now()
-	var owed paceRows
 	for _, key := range keys {
 		r, p := q.Rate, all[key]
 		if key != "" {
@@ -63,8 +72,7 @@ func (s *Session) paces(q *queue, keys []string) (map[string]pace, error) {
 		}
 		all[key] = p
 	}
-	s.writePaces(q, owed)
-	return all, nil
+	return all, owed, nil
 }
 
 // paceRows are the rows of spend.sql.
@@ -75,12 +83,6 @@ func (r *paceRows) add(key string, p pace, now int64) {
 }
 
 func (s *Session) writePaces(q *queue, rows paceRows) { laterRows(s, "spend", rows, q.Name) }
-
-// queuePace reads what the rate of a queue has saved up.
-func (s *Session) queuePace(q *queue) (pace, error) {
-	all, err := s.paces(q, []string{""})
-	return all[""], err
-}
 
 // free is how many of the free places of a group its rate fills. Started jobs hold their
 // places whatever the rate, and come first.
@@ -107,7 +109,8 @@ func (p pace) next(now int64, n int) int64 {
 
 // mayStart is how many jobs the queue's rate lets start now.
 func (s *Session) mayStart(q *queue) (int, error) {
-	p, err := s.queuePace(q)
+	paces, err := s.paces(q, []string{""})
+	p := paces[""]
 	return int(min(p.Free(p.full, s.now()*1000), dibs.MaxBatch)), err
 }
 
@@ -178,11 +181,11 @@ func (s *Session) heldFor(name string) (time.Duration, error) {
 	now := s.now()
 	var at int64
 	if q.Rate.N > 0 {
-		p, err := s.queuePace(q)
+		paces, _, err := s.lookAtPaces(q, []string{""})
 		if err != nil {
 			return 0, err
 		}
-		at = p.next(now, 1)
+		at = paces[""].next(now, 1)
 	}
 	if q.groupRates {
 		var group sql.NullInt64
