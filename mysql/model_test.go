@@ -16,7 +16,7 @@ import (
 //
 //	DIBS_SOAK=1 go test ./mysql -run '^TestModel$' -v -timeout 0
 func TestModel(t *testing.T) {
-	needs.Night(t, soLong)
+	needs.Long(t)
 	t.Parallel()
 	model.Check(t, modelDatabases(t))
 }

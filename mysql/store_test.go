@@ -21,12 +21,11 @@ func TestMain(m *testing.M) {
 }
 
 // soLong says why the longest tests of the package are left to make night while the store is being made.
-const soLong = "MariaDB takes ten minutes for it, and is not for production yet; TestDemoKeepsEveryPromiseOnMariaDB is a short trial"
+const soLong = "MariaDB takes minutes for it, and is not for production yet; TestDemoKeepsEveryPromiseOnMariaDB is a short trial"
 
 // TestStore runs the conformance suite.
 func TestStore(t *testing.T) {
-	needs.RaceInPart(t)
-	needs.Night(t, soLong)
+	needs.RaceAtNight(t, soLong)
 	t.Parallel()
 	storetest.Run(t, storetest.MariaDB, func(t testing.TB) storetest.Setup {
 		address := mytest.Address(t)

@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,16 @@ func RaceInPart(t testing.TB) {
 	inPart.Store(t.Name(), true)
 }
 
+// RaceAtNight is RaceInPart for a test of which only make night tries the parts in which goroutines meet. The reason says
+// why make test can do without them.
+func RaceAtNight(t testing.TB, why string) {
+	t.Helper()
+	RaceInPart(t)
+	if split() && raceDetector {
+		Night(t, why)
+	}
+}
+
 // inPart holds the names of tests that called RaceInPart.
 var inPart sync.Map
 
@@ -55,8 +66,8 @@ func NoRaceDetector(t testing.TB) {
 	}
 }
 
-// Split leaves to make test's run under the race detector only the tests of the package that call Race or
-// RaceInPart. It looks for them in the source. TestMain calls it.
+// Split leaves to make test's run under the race detector only the tests of the package that call Race,
+// RaceInPart or RaceAtNight. It looks for them in the source. TestMain calls it.
 func Split() {
 	flag.Parse()
 	if !split() || !raceDetector || flag.Lookup("test.run").Value.String() != "" {
@@ -71,7 +82,7 @@ func Split() {
 	}
 }
 
-// races lists the tests of the package in a folder that call Race or RaceInPart.
+// races lists the tests of the package in a folder that call one of these.
 func races(folder string) (names []string, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	for _, name := range files {
@@ -90,7 +101,7 @@ func races(folder string) (names []string, err error) {
 
 func callsRace(f *ast.FuncDecl) (calls bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
-		if s, ok := n.(*ast.SelectorExpr); ok && (s.Sel.Name == "Race" || s.Sel.Name == "RaceInPart") {
+		if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"Race", "RaceInPart", "RaceAtNight"}, s.Sel.Name) {
 			of, ok := s.X.(*ast.Ident)
 			calls = calls || ok && of.Name == "needs"
 		}
