@@ -34,7 +34,7 @@ func TestTransactionsWithAnotherIsolationAreRefused(t *testing.T) {
 		for range 4 {
 			var invalid *dibs.InvalidError
 			if _, err := enqueue(level); !errors.As(err, &invalid) || invalid.Field != "tx" {
-				t.Errorf("in %v: %v", level, err)
+				t.Fatalf("in %v: %v", level, err) // the next ones would wait for this one
 			}
 		}
 	}

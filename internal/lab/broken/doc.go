@@ -29,7 +29,7 @@ type Variant struct {
 
 // Patch breaks one database's store.
 type Patch struct {
-	Store    string // the store's folder, postgres or sqlite; "." is the worker's
+	Store    string // the store's folder, postgres, sqlite or mysql; "." is the worker's
 	CaughtBy string // the store's test that must fail: TestName/subtest, with spaces for underscores
 	Edits    []Edit
 }
@@ -41,7 +41,7 @@ type Edit struct {
 	New  string
 }
 
-// rows is the path in sqlite's folder of the part of the store that does not know which database it is.
+// rows is the path in the folder of sqlite and mysql of the part of the store that does not know which database it is.
 const rows = "../internal/rowstore/"
 
 // reads is the path in a store's folder of the calls that only read, which all stores share.
@@ -49,7 +49,13 @@ const reads = "../internal/reads/"
 
 // Variants lists all faults.
 func Variants() []Variant {
-	return slices.Concat(claimVariants, finishVariants, timeVariants, limitVariants, otherVariants, flowVariants, addVariants, stepVariants, concurrentVariants)
+	all := slices.Concat(claimVariants, finishVariants, timeVariants, limitVariants, otherVariants, flowVariants, addVariants, stepVariants, concurrentVariants, mariadbVariants)
+	for i, v := range all {
+		if p, ok := mariadbPatches[v.Name]; ok {
+			all[i].Patches = append(slices.Clip(v.Patches), p)
+		}
+	}
+	return all
 }
 
 // apply returns the files that the edits change, by their paths in the store's folder.
@@ -116,6 +122,10 @@ var fromFolder = []Patch{
 	{Store: "sqlite", Edits: []Edit{
 		{"statements.go", importEmbed, importEmbed + importOS},
 		{"statements.go", embedded, fromEnv + `"/sqlite")` + "\n"},
+	}},
+	{Store: "mysql", Edits: []Edit{
+		{"statements.go", importEmbed, importEmbed + importOS},
+		{"statements.go", embedded, fromEnv + `"/mysql")` + "\n"},
 	}},
 }
 

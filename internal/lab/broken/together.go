@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -19,76 +18,73 @@ const envFault = "DIBS_BROKEN_FAULT"
 
 // env is what the environment of a program with all faults needs in order to have this one: the folder holds
 // the patched statements.
-func (v Variant) env(folder string) []string {
-	return []string{envFault + "=" + v.Name, envFolder + "=" + folder}
+func (p Patch) env(fault, folder string) []string {
+	return []string{envFault + "=" + p.of(fault), envFolder + "=" + folder}
 }
 
+// of is the name of the patch of a fault. Stores share files, so a program has the patches of several stores.
+func (p Patch) of(fault string) string { return fault + "/" + p.Store }
+
 // stores are the packages that variants patch.
-var stores = []string{"postgres", "sqlite", "."}
+var stores = []string{"postgres", "sqlite", "mysql", "."}
 
 // overlayOfAll writes into dir a file for -overlay, and returns its name. A program that is built with it has the
-// faults of all variants: the environment says which (Variant.env). The program has each function that a patch
+// faults of all variants: the environment says which (Patch.env). The program has each function that a patch
 // changes twice, as it was and patched: the first calls the second if the environment asks for the fault. All
 // paths must be absolute.
 func overlayOfAll(root, dir string) (string, error) {
-	all := map[string]string{}
-	for _, store := range stores {
-		files, err := together(root, store)
-		if err != nil {
-			return "", err
-		}
-		for name, text := range files {
-			all[filepath.Join(root, store, name)] = text
-		}
+	all, err := together(root)
+	if err != nil {
+		return "", err
 	}
 	return overlay(dir, all)
 }
 
-// together returns the Go files of a store that have all its faults.
-func together(root, store string) (map[string]string, error) {
-	plain := Patch{Store: store}
+// together returns the Go files that have the faults of all variants, by their paths.
+func together(root string) (map[string]string, error) {
+	files := map[string]string{}
+	plain := map[string][]Edit{}
 	for _, p := range fromFolder {
-		if p.Store == store {
-			plain = p
+		texts, err := p.apply(root)
+		if err != nil {
+			return nil, err
 		}
-	}
-	files, err := plain.apply(root)
-	if err != nil {
-		return nil, err
+		plain[p.Store] = p.Edits
+		for name, text := range texts {
+			files[filepath.Join(root, p.Store, name)] = text
+		}
 	}
 	insert := map[string][]insertion{}
 	packages := map[string]string{} // the names of packages that have faults, by folder
 	for _, v := range Variants() {
 		for _, p := range v.Patches {
-			if p.Store != store {
-				continue
-			}
-			patched, err := Patch{Store: store, Edits: slices.Concat(plain.Edits, p.Edits)}.apply(root)
+			patched, err := Patch{Store: p.Store, Edits: slices.Concat(plain[p.Store], p.Edits)}.apply(root)
 			if err != nil {
 				return nil, err
 			}
-			for file, text := range patched {
-				if filepath.Ext(file) != ".go" || text == files[file] {
+			for name, text := range patched {
+				path := filepath.Join(root, p.Store, name)
+				if filepath.Ext(path) != ".go" || text == files[path] {
 					continue
 				}
-				if _, ok := files[file]; !ok {
-					b, err := os.ReadFile(filepath.Join(root, store, file))
+				if _, ok := files[path]; !ok {
+					b, err := os.ReadFile(path)
 					if err != nil {
 						return nil, err
 					}
-					files[file] = string(b)
+					files[path] = string(b)
 				}
-				name, more, err := besides(files[file], text, v.Name)
+				of, more, err := besides(files[path], text, p.of(v.Name))
 				if err != nil {
-					return nil, fmt.Errorf("%s, %s: %w", v.Name, filepath.Join(store, file), err)
+					return nil, fmt.Errorf("%s, %s: %w", v.Name, path, err)
 				}
-				packages[filepath.Dir(file)] = name
-				insert[file] = append(insert[file], more...)
+				packages[filepath.Dir(path)] = of
+				insert[path] = append(insert[path], more...)
 			}
 		}
 	}
-	for file, list := range insert {
-		files[file] = inserted(files[file], list)
+	for path, list := range insert {
+		files[path] = inserted(files[path], list)
 	}
 	for folder, name := range packages {
 		files[filepath.Join(folder, "broken_fault.go")] = "package " + name + "\n\nimport \"os\"\n\nvar brokenFault = os.Getenv(\"" + envFault + "\")\n"
@@ -142,7 +138,7 @@ func besides(file, patched, fault string) (pkg string, list []insertion, err err
 		if is.text == was.text {
 			continue
 		}
-		twin := was.decl.Name.Name + "Fault" + strconv.Itoa(slices.IndexFunc(Variants(), func(v Variant) bool { return v.Name == fault }))
+		twin := was.decl.Name.Name + "Fault" + strings.NewReplacer("-", "_", "/", "_", ".", "").Replace(fault)
 		call, err := callOf(was.decl, twin)
 		if err != nil {
 			return "", nil, fmt.Errorf("%s: %w", name, err)

@@ -106,7 +106,7 @@ func tortured(t *testing.T, root, binary string, v Variant, duration string) (ou
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), binary, "torture", "--db", db, "--duration", duration, "--history", filepath.Join(dir, "history"))
-	cmd.Env = append(os.Environ(), v.env(folder)...)
+	cmd.Env = append(os.Environ(), p.env(v.Name, folder)...)
 	text, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	return string(text), errors.As(err, &exit) && exit.ExitCode() == 8 && strings.Contains(string(text), "✗")

@@ -77,6 +77,13 @@ func named(server, name string) string {
 // shared starts the server that all tests of this process use. The server ends when the process ends.
 var shared = sync.OnceValues(func() (*server, error) { return launch(inMemory(), "--innodb-flush-log-at-trx-commit=0") })
 
+// ServerAddress is the address of the server that all tests of this process use, without a database. EnvServer can name it
+// for other test processes.
+func ServerAddress(t testing.TB) string {
+	t.Helper()
+	return address(t)
+}
+
 func address(t testing.TB) string {
 	t.Helper()
 	if server := os.Getenv(EnvServer); server != "" {
