@@ -185,3 +185,39 @@ func TestAFollowerOfAJobThatAnOpenTransactionEndsStarts(t *testing.T) {
 	}
 	soundAfter(t, s)
 }
+
+// A process that stands still in a transaction, as one that is stopped or whose machine is, keeps its locks for some seconds only:
+// then others get its jobs.
+func TestAProcessThatStandsStillKeepsNoLocks(t *testing.T) {
+	t.Parallel()
+	address := mytest.Address(t)
+	s := openStore(t, address)
+	stopped, err := mysql.Open(t.Context(), address, mysql.Options{})
+	if err == nil {
+		_, err = stopped.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k"}})
+	}
+	if err == nil {
+		_, err = stopped.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1})
+	}
+	if err == nil {
+		err = pass(t.Context(), s.DB(), time.Hour)
+	}
+	if err == nil {
+		err = stopped.Stand(t.Context(), "update dibs_claim set worker = 'other'")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		swept, err := s.Sweep(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if swept.Expired == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("nobody gets the job of the process that stands still")
+		}
+	}
+}

@@ -140,6 +140,10 @@ func poolSize(config *driver.Config, size *int) error {
 // lockWait is how long a statement of the store waits for a lock, in seconds. Then the call is made again.
 const lockWait = 5
 
+// idleWithin is for how many seconds a transaction of the store may do nothing. Then the server ends its connection: the process
+// stands still, perhaps as its machine does, and nobody gets what it has locked.
+const idleWithin = 10
+
 // connect makes the pools. They connect when they are first used.
 func (s *Store) connect(config *driver.Config, most int) error {
 	own := config.Clone()
@@ -150,6 +154,7 @@ func (s *Store) connect(config *driver.Config, most int) error {
 	}
 	own.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION'"
 	own.Params["innodb_lock_wait_timeout"] = fmt.Sprint(lockWait)
+	own.Params["idle_transaction_timeout"] = fmt.Sprint(idleWithin)
 	own.Params["tx_isolation"] = "'READ-COMMITTED'"
 	own.Params["group_concat_max_len"] = "67108864"
 	own.Params["optimizer_switch"] = "'exists_to_in=off'" // else an exists reads a whole index of jobs where it could look up one
@@ -159,6 +164,7 @@ func (s *Store) connect(config *driver.Config, most int) error {
 	callers.MultiStatements = false
 	delete(callers.Params, "sql_mode")
 	delete(callers.Params, "innodb_lock_wait_timeout")
+	delete(callers.Params, "idle_transaction_timeout")
 	for _, p := range []struct {
 		to     **sql.DB
 		config *driver.Config
