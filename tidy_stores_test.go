@@ -39,6 +39,7 @@ var onlyIn = map[string]map[string]string{
 		"prepared":       "statements are prepared for each connection",
 		"rows":           "columns are read by scanners of database/sql",
 		"session":        "one transaction serves many calls",
+		"try":            "calls are tried in a transaction that is rolled back",
 		"turn":           "connections of a process take turns to write",
 		"verify":         "a caller's transaction may be on another file",
 		"writer":         "one goroutine writes",

@@ -151,16 +151,29 @@ func mysqlCode(err error) uint16 {
 	return 0
 }
 
+// refusal is what the server says of a privilege that a user lacks.
+func refusal(err error) string {
+	var refused *driver.MySQLError
+	if errors.As(err, &refused) {
+		_, text, ok := strings.Cut(refused.Message, "; ")
+		if ok {
+			return text
+		}
+	}
+	return "a privilege is lacking"
+}
+
 // mysqlPassing reports whether a server has no free connection, or is shutting down.
 func mysqlPassing(err error) bool { return slices.Contains([]uint16{1040, 1203, 1053}, mysqlCode(err)) }
 
 // mysqlAway reports whether nothing listens at the address, its name is unknown, or connections end before the server has
-// said anything.
+// said anything. An error of this process' own listening is none of these.
 func mysqlAway(err error) bool {
 	if mysqlCode(err) != 0 || errors.Is(err, context.Canceled) {
 		return false
 	}
-	return errors.As(err, new(*net.OpError)) || errors.As(err, new(*net.DNSError)) || errors.Is(err, driver.ErrInvalidConn) || errors.Is(err, io.EOF)
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op != "listen" || errors.As(err, new(*net.DNSError)) || errors.Is(err, driver.ErrInvalidConn) || errors.Is(err, io.EOF)
 }
 
 func explainMySQL(u URL, err error) *Error {
@@ -182,6 +195,11 @@ func explainMySQL(u URL, err error) *Error {
 		return &Error{
 			Problem: fmt.Sprintf("%s refuses user %q: wrong password or no access to the database", host(u), server.User.Username()),
 			Next:    "check user and password in --db or $DIBS_DB (special characters as %XX)",
+		}
+	case n == 1227:
+		return &Error{
+			Problem: fmt.Sprintf("the user %q may not see them: %s; as root: grant process on *.* to '%s'@'%%'", server.User.Username(), refusal(err), server.User.Username()),
+			Next:    "docs/operations.md says which privileges a user needs",
 		}
 	case n == 1049:
 		return &Error{

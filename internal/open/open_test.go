@@ -198,3 +198,14 @@ func connectError(t *testing.T) error {
 	}
 	return err
 }
+
+// An error of a program's own listening is not taken for a server that does not answer.
+func TestAPortThatIsTakenIsNoServerThatIsAway(t *testing.T) {
+	t.Parallel()
+	_, err := net.Listen("tcp", "127.0.0.1")
+	for _, url := range []URL{"mysql://root@127.0.0.1:3306/shop", "postgres://127.0.0.1/shop"} {
+		if got := Explain(url, err); got != err {
+			t.Errorf("with the database %s, %v is explained as %v", url, err, got)
+		}
+	}
+}
