@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
+	"github.com/dibs-queue/dibs/internal/lab/mytest"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -63,7 +64,7 @@ type CLI struct {
 	DB string
 }
 
-// OnEach runs a test on a fresh database of each kind, and then checks that the database
+// OnEach runs a test on a fresh database of PostgreSQL and of SQLite, and then checks that the database
 // is consistent.
 func OnEach(t *testing.T, test func(c *CLI)) {
 	t.Helper()
@@ -84,6 +85,37 @@ func OnEach(t *testing.T, test func(c *CLI)) {
 		t.Parallel()
 		run(t, pgtest.Filled(t, "migrated", Migrate))
 	})
+}
+
+// OnAll is OnEach, and runs the test on MariaDB, too.
+func OnAll(t *testing.T, test func(c *CLI)) {
+	t.Helper()
+	OnEach(t, test)
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		onMariaDB(t, test)
+	})
+}
+
+// OnAllAtNight is OnAll for tests that run on MariaDB in make night only.
+func OnAllAtNight(t *testing.T, test func(c *CLI)) {
+	t.Helper()
+	OnEach(t, test)
+	t.Run("mariadb", func(t *testing.T) {
+		needs.Night(t, "in make test the commands for jobs are tried on MariaDB")
+		t.Parallel()
+		onMariaDB(t, test)
+	})
+}
+
+func onMariaDB(t *testing.T, test func(c *CLI)) {
+	t.Helper()
+	db := mytest.URL(t)
+	if err := Migrate(db); err != nil {
+		t.Fatal(err)
+	}
+	test(&CLI{T: t, DB: db})
+	consistent(t, db)
 }
 
 // consistent fails the test if the database is not.
@@ -107,6 +139,12 @@ func consistent(t *testing.T, url string) {
 func Migrate(url string) error {
 	return open.Migrate(context.Background(), open.URL(url), open.Options{})
 }
+
+// OnPostgres reports whether the database is one of a PostgreSQL server.
+func (c *CLI) OnPostgres() bool { return strings.HasPrefix(c.DB, "postgres") }
+
+// OnMariaDB reports whether the database is one of a MariaDB server.
+func (c *CLI) OnMariaDB() bool { return open.IsMariaDB(open.URL(c.DB)) }
 
 // OnSQLite is OnEach for tests that do not depend on the kind of database.
 func OnSQLite(t *testing.T) *CLI {

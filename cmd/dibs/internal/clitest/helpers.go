@@ -51,7 +51,7 @@ func (c *CLI) Put(w dibs.WorkerInfo) {
 		c.T.Fatal(err)
 	}
 	hour := "interval '1 hour'"
-	if strings.HasPrefix(c.DB, "sqlite:") {
+	if !c.OnPostgres() {
 		hour = "3600000000"
 	}
 	c.BySQL("update %sworker set seen_at = seen_at + " + hour + " where name = '" + strings.NewReplacer("'", "''", "%", "%%").Replace(w.Name) + "'")
@@ -112,9 +112,9 @@ func (c *CLI) TryBySQL(text string) error {
 		c.T.Fatal(err)
 	}
 	defer db.Close()
-	prefix := "dibs."
-	if strings.HasPrefix(c.DB, "sqlite:") {
-		prefix = "dibs_"
+	prefix := "dibs_"
+	if c.OnPostgres() {
+		prefix = "dibs."
 	}
 	_, err = db.ExecContext(c.T.Context(), fmt.Sprintf(text, prefix))
 	return err

@@ -38,6 +38,12 @@ func newCLI(t *testing.T, db string) *cli { return &cli{&clitest.CLI{T: t, DB: d
 
 func onEach(t *testing.T, test func(c *cli)) {
 	t.Helper()
+	clitest.OnAllAtNight(t, func(c *clitest.CLI) { test(&cli{c}) })
+}
+
+// onAdoptable is onEach for tests of adopted tables, which are not on MariaDB.
+func onAdoptable(t *testing.T, test func(c *cli)) {
+	t.Helper()
 	clitest.OnEach(t, func(c *clitest.CLI) { test(&cli{c}) })
 }
 

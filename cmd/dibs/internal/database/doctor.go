@@ -26,11 +26,11 @@ func newDoctorCmd(a *app) *cobra.Command {
 		Short: "Say what is wrong, and what to do about it",
 		Long: `Say what keeps jobs from running well, worst first, each with the next command: queues
 without a worker, jobs that wait long, die or lose their workers, late upkeep and schedules;
-in PostgreSQL long transactions, who holds up whom, dead rows, and settings that hurt; in SQLite
-who locks the file, readers that never end, and where the file is.
+in PostgreSQL and MariaDB long transactions, who holds up whom, old rows, and settings that hurt;
+in SQLite who locks the file, readers that never end, and where the file is.
 
 What is WRONG needs somebody now, and gives exit code 1; a NOTE is worth knowing. Some commands are
-SQL, for psql.
+SQL, for psql or mariadb.
 
 It only reads, by short statements that lock nothing, and takes about a second however many jobs
 there are. What the role may not see is named. To look at every row: 'dibs check'.

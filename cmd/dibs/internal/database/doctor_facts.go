@@ -14,7 +14,7 @@ import (
 
 // word puts a fact about the database into words; ok is false for facts that are worded elsewhere.
 func (d *medic) word(f admin.Fact, all []admin.Fact) (found ailment, ok bool) {
-	for _, words := range []func(admin.Fact, []admin.Fact) (string, string, string){d.ofSessions, d.ofTables, d.ofSchema, d.ofServer, d.ofFile} {
+	for _, words := range []func(admin.Fact, []admin.Fact) (string, string, string){d.ofMariaDB, d.ofSessions, d.ofTables, d.ofSchema, d.ofServer, d.ofFile} {
 		if severity, text, next := words(f, all); severity != "" {
 			return ailment{severity, f.Name, text, next}, true
 		}
@@ -22,6 +22,9 @@ func (d *medic) word(f admin.Fact, all []admin.Fact) (found ailment, ok bool) {
 	switch f.Name {
 	case "file":
 		d.Looked = append(d.Looked, fmt.Sprintf("%s of SQLite %s", size(f.N), f.Text))
+	case "mariadb":
+		version, _, _ := strings.Cut(f.Text, "-")
+		d.Looked = append(d.Looked, "MariaDB "+name(version))
 	case "hidden_sessions":
 		d.Skipped = append(d.Skipped, fmt.Sprintf("%s of other roles: the role may not see them; as a superuser: grant pg_read_all_stats to the role", words.Plural(int(f.N), "session")))
 	}

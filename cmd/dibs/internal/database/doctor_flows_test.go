@@ -1,7 +1,6 @@
 package database
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -70,7 +69,7 @@ func TestDoctorFindsEndsThatNobodySettles(t *testing.T) {
 
 // list writes an array of one element as the database's SQL has it.
 func (c *cli) list(element string) string {
-	if !strings.HasPrefix(c.DB, "sqlite:") {
+	if c.OnPostgres() {
 		return "{" + element + "}"
 	}
 	if element != "1" {

@@ -51,7 +51,7 @@ func TestAQueueThatHoldsAllPlacesIsWrongSoon(t *testing.T) {
 		c.OK("finish", fmt.Sprint(first["id"]), fmt.Sprint(first["token"]), "--completed")
 		c.set(4*time.Minute, "update %sfinished set finished_at = @, claimed_at = @")
 		past := "update %stally set at = @"
-		if strings.HasPrefix(c.DB, "sqlite:") {
+		if !c.OnPostgres() {
 			past = "update %stally set minute = @ / 60000000 where minute > 0"
 		}
 		c.set(4*time.Minute, past)

@@ -30,7 +30,7 @@ func (x *adopting) says(words ...string) {
 
 // Doctor looks at an adopted table, and at the database around it.
 func TestDoctorOfAnAdoptedTable(t *testing.T) {
-	onEach(t, func(c *cli) {
+	onAdoptable(t, func(c *cli) {
 		x := adoptTickets(c, clitest.ByStatusBeside+"group: {column: customer}\nmax_attempts: 1\n")
 		if got := x.findings(); strings.Contains(got, severityWrong) {
 			t.Errorf("all is well, and the doctor says\n%s", got)
@@ -66,7 +66,7 @@ func TestDoctorOfAnAdoptedTable(t *testing.T) {
 
 // A lease that has ended long ago, and rows that wait long, tell that no worker is there.
 func TestDoctorOfATableWithoutWorkers(t *testing.T) {
-	onEach(t, func(c *cli) {
+	onAdoptable(t, func(c *cli) {
 		x := adoptTickets(c, clitest.ByToken)
 		x.Exec("create table paced (id integer primary key, made timestamp, state text not null default 'new', started timestamp, tries int not null default 0)")
 		x.Mapping = c.Write("paced.yaml", "table: paced\nid: id\norder: made\nunfinished: state in ('new', 'busy')\navailable: state = 'new'\nlease: 10s\n"+
@@ -81,7 +81,7 @@ func TestDoctorOfATableWithoutWorkers(t *testing.T) {
 
 // Rows that the table refuses to have claimed are told by doctor, too.
 func TestDoctorOfATableThatRefusesRows(t *testing.T) {
-	onEach(t, func(c *cli) {
+	onAdoptable(t, func(c *cli) {
 		x := adoptTickets(c, clitest.ByToken)
 		x.Exec("create table strict (id integer primary key, mark text, done integer, tries integer not null default 0, constraint few check (tries < 3))")
 		x.Exec("insert into strict (id, tries) values (1, 2)")
@@ -93,7 +93,7 @@ func TestDoctorOfATableThatRefusesRows(t *testing.T) {
 // Rows that have ended dead by the mapping, and rows that wait although their attempts are used up, are said by doctor with
 // the SQL that shows them or gives them their attempts back; ls, stats and show say why the latter wait.
 func TestUsedUpAndDeadRowsOfATableAreExplained(t *testing.T) {
-	onEach(t, func(c *cli) {
+	onAdoptable(t, func(c *cli) {
 		x := adoptTickets(c, clitest.ByToken+"kind: customer\n")
 		if got := x.findings(); strings.Contains(got, "dead") {
 			t.Errorf("no row has ended, and the doctor says\n%s", got)
@@ -129,7 +129,7 @@ func TestUsedUpAndDeadRowsOfATableAreExplained(t *testing.T) {
 
 // Rows that have ended do not hide that nobody works the table.
 func TestDeadRowsDoNotHideThatNobodyWorksATable(t *testing.T) {
-	onEach(t, func(c *cli) {
+	onAdoptable(t, func(c *cli) {
 		x := adoptTickets(c, clitest.ByToken)
 		x.Exec("create table mails (id integer primary key, made timestamp, state text not null default 'new', mark text, failed_at timestamp)")
 		x.Mapping = c.Write("mails.yaml", "table: mails\nid: id\norder: made\nunfinished: state = 'new' and failed_at is null\navailable: mark is null\nclaim: {token: mark}\ncompleted: {delete: true}\ndead: {set: {failed_at: $now}}\n")

@@ -28,8 +28,9 @@ enqueue, extend, finish, read, change settings. All of that is rolled back, too:
 has changed afterwards. For that moment, workers do not get these jobs.
 
 On PostgreSQL it looks for locked rows among those that the claim took and the first
-10,000 of each table and, in the queue, of each state. On SQLite there is one lock: the
-file has one writer at a time, and it matters how long that one takes.`,
+10,000 of each table and, in the queue, of each state; on MariaDB among those that the
+claim took, and those by which claims take turns. On SQLite there is one lock: the file has
+one writer at a time, and it matters how long that one takes.`,
 		Example: `  dibs locks emails
   dibs locks emails -n 100 --json | jq '.others[] | select(.waits_for)'`,
 		Args: cmdline.AtMost(1),

@@ -10,12 +10,17 @@ import (
 
 func TestLocks(t *testing.T) {
 	onEach(t, func(c *cli) {
-		onPostgres := !strings.HasPrefix(c.DB, "sqlite:")
 		c.Feed("1\n2\n3\n4\n5\n", "enqueue", "q", "--lines")
 		before := c.OK("ls", "q", "--json")
 		got := c.OK("locks", "q", "-n", "3")
 		want := []string{"A claim of 3 jobs from queue q took ", " ms. Until its end it holds:", "LOCK ON", "the file", "WRITE", "waits for the end of the claim", "stats", "at once", "nothing has changed."}
-		if onPostgres {
+		switch {
+		case c.OnMariaDB():
+			want = []string{
+				"A claim of 3 jobs from queue q took ", "3 rows of dibs_job", "X", "1 row of dibs_turn", "S", "another claim", "at once (", "gets other jobs",
+				"enqueue into the queue", "at once (", "extend another job", "at once (", "finish another job", "at once (", "nothing has changed. Nobody waits for a claim.",
+			}
+		case c.OnPostgres():
 			want = []string{
 				"A claim of 3 jobs from queue q took ", "table job", "ROW EXCLUSIVE", "3 rows of job", "FOR NO KEY UPDATE", "1 row of turn", "FOR KEY SHARE",
 				"another claim", "at once (", "gets other jobs", "finish another job", "at once (", "nothing has changed. Nobody waits for a claim.",

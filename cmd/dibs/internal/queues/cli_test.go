@@ -29,5 +29,5 @@ func newCLI(t *testing.T, db string) *cli { return &cli{&clitest.CLI{T: t, DB: d
 
 func onEach(t *testing.T, test func(c *cli)) {
 	t.Helper()
-	clitest.OnEach(t, func(c *clitest.CLI) { test(&cli{c}) })
+	clitest.OnAll(t, func(c *clitest.CLI) { test(&cli{c}) })
 }

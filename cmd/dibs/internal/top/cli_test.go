@@ -29,7 +29,7 @@ type object = clitest.Object
 
 func onEach(t *testing.T, test func(c *cli)) {
 	t.Helper()
-	clitest.OnEach(t, func(c *clitest.CLI) { test(&cli{c}) })
+	clitest.OnAll(t, func(c *clitest.CLI) { test(&cli{c}) })
 }
 
 func onSQLite(t *testing.T) *cli { return &cli{clitest.OnSQLite(t)} }
