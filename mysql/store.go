@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
@@ -35,6 +36,8 @@ type Options struct {
 	// Migrated, if not nil, is called by Migrate with the schema's new version and the names
 	// of the migrations that it has run: none if there was nothing to do.
 	Migrated func(version int, names []string)
+
+	through func(sqldriver.Connector) sqldriver.Connector // what tests put between the store and the driver
 }
 
 // ErrNoTables is the error for a database without dibs' tables in which Open may not make them. It is a
@@ -93,7 +96,7 @@ func open(ctx context.Context, address string, o *Options, migrating bool) (*Sto
 	s := &Store{sql: text, upkeep: upkeep{memory: rowstore.NewMemory()}}
 	text.Insert, text.Now, text.NoteTime, text.Wrap = s.insert, s.clock.now, s.clock.note, func(tx dibs.SQLTx) dibs.SQLTx { return conn{tx, false} }
 	text.Concurrent = &rowstore.Concurrent{Turn: s.turn, LockKeys: s.lockKeys, Counted: true, Patience: 15 * time.Second, LookPart: 20}
-	if err = s.connect(config, o.MaxConns); err == nil {
+	if err = s.connect(config, o); err == nil {
 		if err = s.server(ctx); err == nil {
 			err = s.migrate(ctx, o, migrating)
 		}
@@ -145,7 +148,8 @@ const lockWait = 5
 const idleWithin = 10
 
 // connect makes the pools. They connect when they are first used.
-func (s *Store) connect(config *driver.Config, most int) error {
+func (s *Store) connect(config *driver.Config, o *Options) error {
+	most := o.MaxConns
 	own := config.Clone()
 	own.InterpolateParams, own.MultiStatements, own.ParseTime = true, true, false
 	own.Logger = &driver.NopLogger{} // calls return the errors
@@ -173,6 +177,9 @@ func (s *Store) connect(config *driver.Config, most int) error {
 		connector, err := driver.NewConnector(p.config)
 		if err != nil {
 			return &dibs.InvalidError{Field: "address", Reason: err.Error()}
+		}
+		if o.through != nil {
+			connector = o.through(connector)
 		}
 		*p.to = sql.OpenDB(connector)
 		(*p.to).SetMaxOpenConns(p.most)

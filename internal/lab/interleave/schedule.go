@@ -16,6 +16,8 @@ type Step struct {
 	Holds bool        // the actor's transaction is open and has changed or locked rows
 	Idle  bool        // cannot succeed before another transaction has ended
 	Free  func() bool // reports whether the step can be made now; nil: always
+	// Timeless says that the step goes by the time which an earlier one of its call has read.
+	Timeless bool
 }
 
 // choice is one decision of the scheduler.

@@ -42,7 +42,9 @@ func (w *world) beforeStep(actor int, step *Step) error {
 	}
 	adding := k.verb == "finish" && (step.Name == "enqueue" || step.Name == "inherit") // the lease was checked before
 	if !adding && !step.Ends || w.bench.PerCall() {
-		k.clock, k.claimState = w.states[now].Now, now
+		if k.claimState = now; !step.Timeless {
+			k.clock = w.states[now].Now
+		}
 	}
 	k.disturbed = k.disturbed || w.scheduler.disturbed(actor)
 	return nil
