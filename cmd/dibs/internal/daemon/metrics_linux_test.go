@@ -113,7 +113,7 @@ func TestServeServesMetrics(t *testing.T) {
 // An adopted table has no statistics that a scrape could afford.
 func TestWorkOnATableServesItsOwnMetrics(t *testing.T) {
 	needs.Race(t)
-	onEach(t, func(c *cli) {
+	onAdoptable(t, func(c *cli) {
 		x := adoptTickets(c, clitest.ByToken)
 		w := c.Process(x.WithTable("work", "--listen", "127.0.0.1:0", "--", "true")[1:]...)
 		at := w.Served()

@@ -14,7 +14,7 @@ import (
 // The page, the lists and the metrics of an adopted table are there; what only its workers and SQL do is refused,
 // and told.
 func TestServeShowsAnAdoptedTable(t *testing.T) {
-	onEach(t, func(c *cli) {
+	onAdoptable(t, func(c *cli) {
 		x := adoptTickets(c, strings.Replace(clitest.BySide, "max_attempts: 3", "max_attempts: 1", 1))
 		if r := x.Run("", x.WithTable("work", "--until-empty", "--", "sh", "-c", "exit 3")...); r.Code != 0 {
 			c.T.Fatalf("%+v", r)
