@@ -158,9 +158,9 @@ func (p lockProbe) others(ctx context.Context) (all []admin.Other, err error) {
 			o.Took, o.Untried = time.Since(start), o.Note == noOther
 			switch {
 			case waitedTooLong(err):
-				o.WaitsFor, err = "a row that the claim has locked", nil
+				o.WaitsFor, err = "a row that the claim or another transaction has locked", nil
 			case rowstore.Held(err):
-				o.WaitsFor, err = "a turn, key or job that the claim holds", nil
+				o.WaitsFor, err = "a turn, key or job that the claim or another transaction holds", nil
 			}
 			return err
 		})

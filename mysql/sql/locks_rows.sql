@@ -12,15 +12,6 @@ from (
   lock in share mode skip locked
 ) x
 -- then
-select count(*) into @dibs_jobs_alone
-from (
-  select j.id
-  from json_table(?2, '$[*]' columns (id bigint path '$')) i
-  straight_join dibs_job j force index (primary) on j.id = i.id
-  limit 1000000
-  for update skip locked
-) x
--- then
 select count(*) into @dibs_turns_shared
 from (
   select t.what
@@ -48,7 +39,7 @@ from (
   for update skip locked
 ) x
 -- then
-select 'job', count(*), @dibs_jobs_shared, @dibs_jobs_alone
+select 'job', count(*), @dibs_jobs_shared, @dibs_jobs_shared
 from json_table(?2, '$[*]' columns (id bigint path '$')) i
 straight_join dibs_job j force index (primary) on j.id = i.id
 union all
