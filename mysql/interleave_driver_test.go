@@ -125,6 +125,9 @@ func (c *stopsConn) step(ctx context.Context, p mysql.Part, do func() error) err
 	case strings.HasPrefix(p.Text, "rollback to savepoint"):
 		a.again = true
 		return do()
+	case strings.HasPrefix(p.Text, "release savepoint"):
+		a.again, a.repeats = a.repeats, false
+		return do()
 	case p.Args == 0 && p.Name == p.Text || strings.HasPrefix(p.Name, "put_"): // it is not of a file, or is run beside the transaction
 		return errors.Join(c.setTime(ctx), do())
 	}

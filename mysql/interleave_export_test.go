@@ -60,8 +60,10 @@ func (s *Store) SweepNever() {
 	s.upkeep.memory.Upkeep = rowstore.Upkeep{LastSweep: time.Now().Add(24 * time.Hour)}
 }
 
-// SettleIf makes the store look at the jobs that come after others which have ended only if may says so.
-func (s *Store) SettleIf(may func() bool) {
+// Stepwise prepares a store whose statements stop. It looks at the jobs that come after others which have ended only if may
+// says so, and makes calls again however long they stop.
+func (s *Store) Stepwise(may func() bool) {
+	s.sql.Concurrent.Patience = time.Hour
 	turn := s.sql.Concurrent.Turn
 	s.sql.Concurrent.Turn = func(tx *rowstore.Session, t rowstore.Turn, queue string, shared bool) (bool, error) {
 		if t == rowstore.TurnFlows && !may() {

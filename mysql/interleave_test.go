@@ -90,7 +90,7 @@ func newStage(tb testing.TB, damage func(name, text string) string) *stage {
 			a.Rewrite(damage)
 		}
 		a.parts = a.Parts()
-		a.SettleIf(func() bool { return a.settles || s.stop == nil })
+		a.Stepwise(func() bool { return a.settles || s.stop == nil })
 		s.actors = append(s.actors, a)
 	}
 	return s
