@@ -48,7 +48,7 @@ var mariadbPatches = map[string]Patch{
 		{"sql/schedules_due.sql", "    where j.id = s.last_job\n", "    where j.id = s.last_job and false\n"},
 	}},
 	"group-one-more": {"mysql", "TestStore/groups/one of a group runs at a time, in order", []Edit{
-		{"sql/group.sql", "coalesce(sum(h.place = 3), 0)", "coalesce(sum(h.place = 3), 0) - 1"},
+		{"sql/places.sql", "coalesce(sum(h.place = 3), 0)", "coalesce(sum(h.place = 3), 0) - 1"},
 	}},
 	"group-no-turn": {"mysql", "TestStore/race/groups never run more than their limit, whichever it is just now", []Edit{
 		{"sql/take_turn.sql", "  limit 1\n  for update skip locked\n", "  limit 1\n"},
@@ -66,13 +66,13 @@ var mariadbPatches = map[string]Patch{
 		{"sql/start.sql", "values (?1, ?2, ?3)", "select ?1, ?2, ?3 from dual where false"},
 	}},
 	"rate-of-new-groups": {"mysql", "TestStore/grouprates/each group of a queue starts no more than the queue's rate for groups", []Edit{
-		{"sql/rate.sql", "where queue = ?1 and group_key = ?2", "where queue = ?1 and group_key = ?2 and n > 0"},
+		{"sql/rates.sql", "and r.group_key = i.name", "and r.group_key = i.name and r.n > 0"},
 	}},
 	"rate-not-waited": {"mysql", "TestStore/rates/in a strict queue a job keeps its place while its rate holds it up", []Edit{
 		{"statements.go", `strings.Replace(text["claim"], "having", s.named(afterHold)+"having", 1)`, `text["claim"]`},
 	}},
 	"fair-no-turns": {"mysql", "TestStore/fair/groups with many places take turns", []Edit{
-		{"sql/admit_fair.sql", "?5 + i.nth - 1 - json_length(?4)", "?5"},
+		{"sql/admit.sql", "g.turn + i.nth - 1 - json_length(g.turns)", "g.turn"},
 	}},
 	"flow-requeued-free": {"mysql", "TestStore/flows/a requeued follower waits again for the jobs that it comes after", []Edit{
 		{"sql/reopen_edges.sql", "set e.stage = i.stage", "set e.stage = 0 * i.stage"},
