@@ -152,6 +152,7 @@ func (s *Store) connect(config *driver.Config, o *Options) error {
 	most := o.MaxConns
 	own := config.Clone()
 	own.InterpolateParams, own.MultiStatements, own.ParseTime = true, true, false
+	own.MaxAllowedPacket = 0         // each connection asks the server; a statement that is larger than that is sent in parts
 	own.Logger = &driver.NopLogger{} // calls return the errors
 	if own.Params == nil {
 		own.Params = map[string]string{}
