@@ -31,6 +31,7 @@ var onlyIn = map[string]map[string]string{
 		"engine":         "what internal/rowstore needs",
 		"gone":           "a file can be replaced",
 		"group":          "groups are given their places in Go",
+		"inbox":          "MariaDB has neither functions nor views that enqueue",
 		"line":           "processes queue for the file",
 		"line_unix":      "by a lock of the system's",
 		"line_windows":   "by a lock of the system's",

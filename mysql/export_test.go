@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
@@ -121,4 +122,14 @@ func (s *Store) Stand(ctx context.Context, text string) error {
 		_, err = c.ExecContext(ctx, text)
 	}
 	return err
+}
+
+// OnInboxTaken has f called for each row of the inbox that the store has taken.
+func (s *Store) OnInboxTaken(f func(row int64, done dibs.Enqueued, refused error)) {
+	s.rows.InboxTaken = f
+}
+
+// LookAtInbox runs the statement that tells whether rows stand in the inbox.
+func (s *Store) LookAtInbox(ctx context.Context) error {
+	return s.read(ctx, "inbox_waiting", func(*sql.Rows) error { return nil }, "[]")
 }

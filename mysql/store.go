@@ -95,7 +95,7 @@ func open(ctx context.Context, address string, o *Options, migrating bool) (*Sto
 	}
 	s := &Store{sql: text, upkeep: upkeep{memory: rowstore.NewMemory()}}
 	text.Insert, text.Now, text.NoteTime, text.Wrap = s.insert, s.clock.now, s.clock.note, func(tx dibs.SQLTx) dibs.SQLTx { return conn{tx, false} }
-	text.Concurrent = &rowstore.Concurrent{Turn: s.turn, LockKeys: s.lockKeys, Counted: true, Patience: 15 * time.Second, LookPart: 20}
+	text.Concurrent = &rowstore.Concurrent{Turn: s.turn, LockKeys: s.lockKeys, Counted: true, Inbox: true, Patience: 15 * time.Second, LookPart: 20}
 	if err = s.connect(config, o); err == nil {
 		if err = s.server(ctx); err == nil {
 			err = s.migrate(ctx, o, migrating)

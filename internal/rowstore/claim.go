@@ -27,6 +27,20 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
+	if _, err := s.takeInbox(ctx, sweepEvery); err != nil {
+		return nil, err
+	}
+	jobs, err := s.claimOnce(ctx, r)
+	if err != nil || len(jobs) > 0 {
+		return jobs, err
+	}
+	if found, err := s.takeInbox(ctx, 0); err != nil || !found {
+		return nil, err
+	}
+	return s.claimOnce(ctx, r)
+}
+
+func (s *Store) claimOnce(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	c, soon, err := s.admitting(ctx, r.Queue, func(tx *Session) (c claimed, err error) {
 		if r.Again && s.resting(r) {
 			return c, nil

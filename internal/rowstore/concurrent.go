@@ -30,6 +30,8 @@ type Concurrent struct {
 	Patience time.Duration
 	// LookPart is how many times as long as a look for others' commits the pause after it is; 0: lookPart.
 	LookPart time.Duration
+	// Inbox says that there is a table into which programs insert jobs: see inbox.go.
+	Inbox bool
 	// OneWriter says that transactions run one after the other all the same, as on SQLite, which tests this mode. Then
 	// a caller's transaction itself gives the places of groups, as no other transaction could meanwhile.
 	OneWriter bool
@@ -47,6 +49,7 @@ const (
 	TurnMake  Turn = "make"  // make a queue: of those that wait for one who is rolled back, all but one would be, too
 	TurnGroup Turn = "group" // set a limit or a rate of a group; the turn's name is the queue's and then the group's
 	TurnFlows Turn = "flows" // look at the ends of jobs that others come after; for all queues
+	TurnInbox Turn = "inbox" // take rows of the inbox
 	TurnTicks Turn = "ticks" // change schedules, or enqueue the jobs of their ticks; for all queues
 )
 

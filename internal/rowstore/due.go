@@ -11,6 +11,9 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, erro
 	if err := checks.Due(queues, kinds); err != nil {
 		return nil, err
 	}
+	if _, err := s.takeInbox(ctx, 0); err != nil {
+		return nil, err
+	}
 	list, err := jsonNames(kinds)
 	return call(ctx, s, "due", err, func(tx *Session) ([]string, error) {
 		if err := tx.sweepIfDue(); err != nil {

@@ -29,6 +29,9 @@ type Store struct {
 	around  checks.Middleware
 	waits   waits.Group
 	bell    bell
+	inbox   inbox
+	// InboxTaken, if not nil, is told what has become of each row of the inbox that this process takes. It is exported for tests.
+	InboxTaken func(row int64, done dibs.Enqueued, refused error)
 
 	released, cancelled atomic.Int64   // followers, since the store was opened
 	leaving             atomic.Int64   // transactions that have left ended jobs since settleBeside last looked

@@ -27,6 +27,9 @@ var finalStates = []dibs.State{dibs.Completed, dibs.Dead, dibs.Cancelled}
 // Sweep does what is due by the clock: see dibs.Store.
 func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	var sum dibs.Swept
+	if _, err := s.takeInbox(ctx, 0); err != nil {
+		return sum, err
+	}
 	for began := time.Now(); ; {
 		var w dibs.Swept
 		var asked []string

@@ -28,7 +28,7 @@ type bell struct {
 	wakeups.Listeners
 
 	timer         *ticks.Timer                   // runs ticks while somebody listens; nil until Listen is called
-	look          func(context.Context) *Session // the function given to Listen
+	look          func(context.Context) *Session // the function given to Listen, after a look at the inbox
 	part          time.Duration                  // lookPart, or Concurrent.LookPart
 	listenerAdded chan struct{}                  // receives when a listener was added
 	cancel        context.CancelFunc
@@ -42,7 +42,11 @@ func (s *Store) Listen(look func(context.Context) *Session) {
 	if b.part = lookPart; s.concurrent() != nil {
 		b.part = cmp.Or(s.concurrent().LookPart, lookPart)
 	}
-	b.look, b.listenerAdded, b.stopped = look, make(chan struct{}, 1), make(chan struct{})
+	b.look = func(ctx context.Context) *Session {
+		_, _ = s.takeInbox(ctx, 0) // claims report the error
+		return look(ctx)
+	}
+	b.listenerAdded, b.stopped = make(chan struct{}, 1), make(chan struct{})
 	b.timer = ticks.NewTimer(context.Background(), s.Tick) // a tick commits, so the next look sets the timer to the next tick
 	b.Added = func() {
 		select {

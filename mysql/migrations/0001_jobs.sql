@@ -389,6 +389,47 @@ create table if not exists dibs_history (
   primary key (minute, queue)
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
+-- Jobs that callers in any language insert in transactions of their own. A worker, or dibs serve, enqueues and deletes the
+-- committed rows. Columns are texts in the caller's character set, as the server converts them; an empty text is as good as
+-- null. They are wider than what the constraints allow, since a session that is not strict cuts values to the column's size.
+create table if not exists dibs_inbox (
+  id bigint auto_increment primary key, -- not the job's
+  queue varchar(300) null,
+  payload longtext null, -- JSON
+  kind varchar(300) null,
+  priority int null,
+  delay decimal(20, 6) null, -- in seconds, as the other durations
+  run_at timestamp(6) null default null,
+  max_attempts int null,
+  group_key varchar(300) null,
+  unique_key varchar(600) null,
+  unique_until varchar(20) null,
+  unique_for decimal(20, 6) null,
+  unique_window varchar(300) null,
+  if_held varchar(20) null,
+  delay_limit decimal(20, 6) null,
+  metadata longtext null, -- a JSON object
+  inserted_at timestamp(6) not null default current_timestamp(6),
+  size int unsigned as (coalesce(octet_length(payload), 0)) stored,
+  constraint inbox_names_are_up_to_255_bytes check (
+    octet_length(coalesce(queue, '')) <= 255 and octet_length(coalesce(kind, '')) <= 255 and octet_length(coalesce(group_key, '')) <= 255
+  ),
+  constraint inbox_payload_is_json check (payload is null or payload = '' or json_valid(payload)),
+  constraint inbox_payload_is_up_to_67108864_bytes check (size <= 67108864),
+  constraint inbox_priority_is_0_to_32767 check (priority between 0 and 32767),
+  constraint inbox_delay_is_0_to_10years check (delay between 0 and 315360000),
+  constraint inbox_has_delay_or_run_at_not_both check (coalesce(delay, 0) = 0 or run_at is null),
+  constraint inbox_max_attempts_is_0_to_1000000 check (max_attempts between 0 and 1000000),
+  constraint inbox_unique_key_is_up_to_512_bytes check (octet_length(unique_key) <= 512),
+  constraint inbox_unique_until_is_finished_or_claimed check (unique_until in ('', 'finished', 'claimed')),
+  constraint inbox_unique_for_is_0_to_10years check (unique_for between 0 and 315360000),
+  constraint inbox_if_held_is_keep_replace_or_push check (if_held in ('', 'keep', 'replace', 'push')),
+  constraint inbox_delay_limit_is_0_to_10years check (delay_limit between 0 and 315360000),
+  constraint inbox_metadata_is_a_json_object_up_to_16384_bytes check (
+    metadata is null or metadata = '' or octet_length(metadata) <= 16384 and json_valid(metadata) and json_type(metadata) = 'OBJECT'
+  )
+) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
+
 -- Jobs as Get and List show them; the live and the ended ones have the same columns. A live job
 -- shows its unique key while it holds it. The views have no subqueries: with one, the server would first read all jobs.
 create or replace view dibs_live_job as
