@@ -29,6 +29,10 @@ libdbd-pg-perl perl -MDBD::Pg -e 1
 libdbd-sqlite3-perl perl -MDBD::SQLite -e 1
 php-pgsql php -r 'exit(extension_loaded("pdo_pgsql") ? 0 : 1);'
 php-sqlite3 php -r 'exit(extension_loaded("pdo_sqlite") ? 0 : 1);'
+php-mysql php -r 'exit(extension_loaded("pdo_mysql") ? 0 : 1);'
+php-illuminate-database php -r 'require "Illuminate/Database/autoload.php";'
+python3-pymysql /usr/bin/python3 -c 'import pymysql'
+ruby-mysql2 ruby -e 'require "mysql2"'
 END
 [ -n "$missing" ] || exit 0
 needed=$(echo "$missing" | sed 's/ chromium-headless-shell//')

@@ -173,6 +173,15 @@ func (s shop) hasOneOrderAndItsJob(t *testing.T) {
 	}
 	defer store.Close()
 	jobs, err := store.Claim(t.Context(), dibs.ClaimRequest{Queue: "mail", Worker: "w", N: 10})
+	isConfirmed(t, jobs, err, id)
+	if found, err := store.Check(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("check: %q, %v", found, err)
+	}
+}
+
+// isConfirmed checks what a claim has got: the job that confirms an order of a lamp.
+func isConfirmed(t *testing.T, jobs []*dibs.RawJob, err error, id int64) {
+	t.Helper()
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("a worker gets %d jobs, %v; want one", len(jobs), err)
 	}
@@ -182,8 +191,5 @@ func (s shop) hasOneOrderAndItsJob(t *testing.T) {
 	}
 	if err := json.Unmarshal(jobs[0].Payload, &payload); err != nil || payload.Order != id || payload.Item != "a lamp" || jobs[0].Kind != "confirm" {
 		t.Errorf("the job is %s %s, %v; want kind confirm, order %d and a lamp", jobs[0].Kind, jobs[0].Payload, err, id)
-	}
-	if found, err := store.Check(t.Context()); err != nil || len(found) > 0 {
-		t.Errorf("check: %q, %v", found, err)
 	}
 }
