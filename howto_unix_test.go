@@ -54,7 +54,7 @@ func TestTheHowToPagesWork(t *testing.T) {
 					continue
 				}
 				command(t, dir, "sh", "-euc", "export PATH="+bin+":$PATH DIBS_DB=sqlite:jobs.db; "+text)
-			case "sql": // TestThePageAboutSQLWorks and TestThePageAboutTriggersWorks run it
+			case "sql": // TestThePageAboutSQLWorks, TestThePageAboutTriggersWorks and TestThePageAboutTheInboxWorks run it
 			case "sql of SQLite", "python of SQLite":
 				program := map[string]string{"sql of SQLite": "sqlite3 -bail jobs.db", "python of SQLite": "python3 -"}[language]
 				if _, err := exec.LookPath(strings.Fields(program)[0]); err != nil {
