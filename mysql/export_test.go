@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -132,4 +133,21 @@ func (s *Store) OnInboxTaken(f func(row int64, done dibs.Enqueued, refused error
 // LookAtInbox runs the statement that tells whether rows stand in the inbox.
 func (s *Store) LookAtInbox(ctx context.Context) error {
 	return s.read(ctx, "inbox_waiting", func(*sql.Rows) error { return nil }, "[]")
+}
+
+// StandStill takes the turn of the inbox in a transaction, and leaves that open.
+func (s *Store) StandStill(ctx context.Context) error {
+	c, err := s.pool.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	tx, err := c.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	session := rowstore.NewSession(ctx, conn{tx, false}, &s.sql.Dialect)
+	if got, err := s.turn(session, rowstore.TurnInbox, "", false); err != nil || !got {
+		return fmt.Errorf("the turn was not got: %w", err)
+	}
+	return nil
 }

@@ -340,3 +340,30 @@ func TestLooksAtTheInboxReadAFewRows(t *testing.T) {
 		t.Errorf("taking ten rows reads %d of 20, and %d of 5,020", some, n)
 	}
 }
+
+// A process that stands still while it takes rows keeps others from taking them only until the server ends its transaction.
+func TestAFrozenProcessDoesNotKeepTheInboxForLong(t *testing.T) {
+	t.Parallel()
+	address := mytest.Address(t)
+	s, err := mysql.Open(t.Context(), address+"?idle_transaction_timeout=1", mysql.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frozen, stop := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		stop()
+		s.Close()
+	})
+	if err := s.StandStill(frozen); err != nil {
+		t.Fatal(err)
+	}
+	other := openStore(t, address)
+	execute(t, other.DB(), "insert into dibs_inbox (queue, payload) values ('q', '1')")
+	for len(payloads(t, other, "q")) == 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	var n int
+	if err := s.DB().QueryRowContext(t.Context(), "select @@idle_transaction_timeout").Scan(&n); err != nil || n != 0 {
+		t.Errorf("a caller's connection has idle_transaction_timeout %d, %v", n, err)
+	}
+}
