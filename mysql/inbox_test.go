@@ -150,6 +150,7 @@ func TestTheInboxRefusesWhatConstraintsCan(t *testing.T) {
 		db.SetMaxOpenConns(1)
 		execute(t, db, "set session sql_mode = '"+mode+"'")
 		for values, name := range map[string]string{
+			"(payload) values (' ')": "inbox_payload_is_json",
 			"(payload) values ('{')": "inbox_payload_is_json",
 			"(payload) values (concat(repeat('[', 40), repeat(']', 40)))":     "inbox_payload_is_json",
 			"(queue) values (repeat('é', 128))":                               "inbox_names_are_up_to_255_bytes",
@@ -365,5 +366,21 @@ func TestAFrozenProcessDoesNotKeepTheInboxForLong(t *testing.T) {
 	var n int
 	if err := s.DB().QueryRowContext(t.Context(), "select @@idle_transaction_timeout").Scan(&n); err != nil || n != 0 {
 		t.Errorf("a caller's connection has idle_transaction_timeout %d, %v", n, err)
+	}
+}
+
+// Whatever is wrong with the inbox, jobs that wait are claimed. A claim that finds none says what it is.
+func TestABrokenInboxKeepsNoJobsWaiting(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, mytest.Address(t))
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k", Payload: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, s.DB(), "rename table dibs_inbox to elsewhere")
+	if got := payloads(t, s, "q"); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("a claim gets %q", got)
+	}
+	if _, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1}); !errors.Is(err, dibs.ErrSchema) {
+		t.Errorf("a claim that finds nothing fails with %v", err)
 	}
 }

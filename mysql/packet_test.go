@@ -26,4 +26,14 @@ func TestStatementsMayBeLargerThanAPacket(t *testing.T) {
 			t.Errorf("%d jobs: %v", n, err)
 		}
 	}
+	execute(t, s.DB(), `insert into dibs_inbox (queue, kind, payload) values ('default', 'large', concat('"', repeat('x', ?), '"'))`, 16<<20-4)
+	for inInbox(t, s.DB()) > 0 {
+		if _, err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "default", Worker: "w", N: 1, Kinds: []string{"large"}})
+	if err != nil || len(jobs) != 1 || len(jobs[0].Payload) != 16<<20-2 {
+		t.Errorf("%d jobs were claimed, %v", len(jobs), err)
+	}
 }

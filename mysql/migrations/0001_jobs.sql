@@ -414,7 +414,7 @@ create table if not exists dibs_inbox (
   constraint inbox_names_are_up_to_255_bytes check (
     octet_length(coalesce(queue, '')) <= 255 and octet_length(coalesce(kind, '')) <= 255 and octet_length(coalesce(group_key, '')) <= 255
   ),
-  constraint inbox_payload_is_json check (payload is null or payload = '' or json_valid(payload)),
+  constraint inbox_payload_is_json check (payload is null or octet_length(payload) = 0 or json_valid(payload)),
   constraint inbox_payload_is_up_to_67108864_bytes check (size <= 67108864),
   constraint inbox_priority_is_0_to_32767 check (priority between 0 and 32767),
   constraint inbox_delay_is_0_to_10years check (delay between 0 and 315360000),
@@ -426,7 +426,7 @@ create table if not exists dibs_inbox (
   constraint inbox_if_held_is_keep_replace_or_push check (if_held in ('', 'keep', 'replace', 'push')),
   constraint inbox_delay_limit_is_0_to_10years check (delay_limit between 0 and 315360000),
   constraint inbox_metadata_is_a_json_object_up_to_16384_bytes check (
-    metadata is null or metadata = '' or octet_length(metadata) <= 16384 and json_valid(metadata) and json_type(metadata) = 'OBJECT'
+    metadata is null or octet_length(metadata) = 0 or octet_length(metadata) <= 16384 and json_valid(metadata) and json_type(metadata) = 'OBJECT'
   )
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
