@@ -2,10 +2,13 @@ package mysql_test
 
 import (
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab/mytest"
 )
 
@@ -33,4 +36,24 @@ func TestThePageAboutTheInboxWorks(t *testing.T) {
 		t.Errorf("there are %d queues, and %d rows in the inbox, %v", len(stats), inInbox(t, db), err)
 	}
 	hasNoDamage(t, s)
+}
+
+// Each field of a new job has a column that the page names, or is left out with a reason.
+func TestEachFieldOfAJobHasAColumnInTheInbox(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/howto/sql-mariadb.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	without := map[string]string{"ref": "rows are calls of their own", "after": "rows have no jobs' ids"}
+	capital := regexp.MustCompile("[A-Z]")
+	for field := range reflect.TypeFor[dibs.NewJob]().Fields() {
+		column := strings.TrimPrefix(strings.ToLower(capital.ReplaceAllString(field.Name, "_$0")), "_")
+		if column == "group" {
+			column = "group_key"
+		}
+		if without[column] == "" && !strings.Contains(string(page), "`"+column+"`") {
+			t.Errorf("no column for %s", field.Name)
+		}
+	}
 }

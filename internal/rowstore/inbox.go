@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -25,7 +24,7 @@ const (
 
 // inbox is how far this process has come with the inbox.
 type inbox struct {
-	sync.Mutex
+	turn     chan struct{} // full while a call takes rows
 	lookedAt time.Time
 	passed   []int64 // rows that a call has passed over that had no time to look at all
 }
@@ -42,14 +41,24 @@ type inboxRow struct {
 // takeInbox enqueues what stands in the inbox, for a limited time, and reports whether there was anything. It does nothing if
 // this process has looked less than every ago.
 func (s *Store) takeInbox(ctx context.Context, every time.Duration) (found bool, err error) {
-	if c := s.concurrent(); c == nil || !c.Inbox || !s.inbox.TryLock() {
+	if c := s.concurrent(); c == nil || !c.Inbox || s.ready(ctx) != nil { // the call itself says that it is not ready
 		return false, nil
 	}
-	defer s.inbox.Unlock()
+	select {
+	case s.inbox.turn <- struct{}{}:
+	default:
+		if every > 0 {
+			return false, nil
+		}
+		found = true // another call is taking rows: wait for it
+		select {
+		case s.inbox.turn <- struct{}{}:
+		case <-ctx.Done():
+			return false, nil
+		}
+	}
+	defer func() { <-s.inbox.turn }()
 	began := time.Now()
-	if s.ready(ctx) != nil { // the call itself says so
-		return false, nil
-	}
 	if began.Sub(s.inbox.lookedAt) < every {
 		return false, nil
 	}

@@ -43,7 +43,7 @@ type Store struct {
 
 // New makes a store.
 func New(e Engine, d *Dialect) *Store {
-	s := &Store{engine: e, dialect: d}
+	s := &Store{engine: e, dialect: d, inbox: inbox{turn: make(chan struct{}, 1)}}
 	s.closed, s.close = context.WithCancel(context.Background())
 	s.waits.Look = s.Reads().Ended
 	return s

@@ -108,6 +108,7 @@ func (f *workFlags) kindsOrAll() []string {
 
 // untilEmpty calls stop when all jobs of the queues have ended.
 func untilEmpty(ctx context.Context, db cmdline.JobTable, f *workFlags, stop func()) {
+	_, _ = db.Sweep(ctx) // jobs that programs have inserted by SQL may become visible only by it; the worker reports an error
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
