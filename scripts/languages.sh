@@ -3,7 +3,8 @@
 # need, and the browser that looks at the server's pages, where they are missing, if this is Debian or
 # Ubuntu and it runs as root. Without them those tests are skipped, or fail if CI is set. Each line
 # below is a package, and a command that shows whether it is there. Without chromium-headless-shell
-# the tests of the pages take the whole browser, and twice the CPU.
+# the tests of the pages take the whole browser, and twice the CPU. Without php-illuminate-database, which not every system
+# has, the example in Laravel is not run.
 set -eu
 
 missing=
@@ -35,7 +36,7 @@ python3-pymysql /usr/bin/python3 -c 'import pymysql'
 ruby-mysql2 ruby -e 'require "mysql2"'
 END
 [ -n "$missing" ] || exit 0
-needed=$(echo "$missing" | sed 's/ chromium-headless-shell//')
+needed=$(echo "$missing" | sed 's/ chromium-headless-shell//; s/ php-illuminate-database//')
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 	[ -n "$needed" ] || exit 0
 	echo "These are missing, and the tests that need them are skipped:$needed" >&2
@@ -44,6 +45,8 @@ fi
 echo "installing$missing" >&2
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
-apt-cache show chromium-headless-shell >/dev/null 2>&1 || missing=$needed # older systems have none
+for package in chromium-headless-shell php-illuminate-database; do
+	apt-cache show "$package" >/dev/null 2>&1 || missing=$(echo "$missing" | sed "s/ $package//")
+done
 # shellcheck disable=SC2086
 apt-get install -y -qq --no-install-recommends $missing
