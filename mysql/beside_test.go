@@ -186,13 +186,13 @@ func TestAFollowerOfAJobThatAnOpenTransactionEndsStarts(t *testing.T) {
 	soundAfter(t, s)
 }
 
-// A process that stands still in a transaction, as one that is stopped or whose machine is, keeps its locks for some seconds only:
+// A process that stands still in a transaction, as one that is stopped or whose machine is, keeps its locks for a time only:
 // then others get its jobs.
 func TestAProcessThatStandsStillKeepsNoLocks(t *testing.T) {
 	t.Parallel()
 	address := mytest.Address(t)
 	s := openStore(t, address)
-	stopped, err := mysql.Open(t.Context(), address, mysql.Options{})
+	stopped, err := mysql.Open(t.Context(), address+"?idle_transaction_timeout=1", mysql.Options{})
 	if err == nil {
 		_, err = stopped.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k"}})
 	}

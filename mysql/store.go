@@ -160,9 +160,8 @@ func (s *Store) connect(config *driver.Config, o *Options) error {
 	}
 	own.Params["sql_mode"] = "'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION'"
 	own.Params["innodb_lock_wait_timeout"] = fmt.Sprint(lockWait)
-	own.Params["idle_transaction_timeout"] = fmt.Sprint(idleWithin)
 	own.Params["tx_isolation"] = "'READ-COMMITTED'"
-	own.Params["idle_transaction_timeout"] = cmp.Or(own.Params["idle_transaction_timeout"], "60") // a process that stands still holds no turn for longer
+	own.Params["idle_transaction_timeout"] = cmp.Or(own.Params["idle_transaction_timeout"], fmt.Sprint(idleWithin))
 	own.Params["group_concat_max_len"] = "67108864"
 	own.Params["optimizer_switch"] = "'exists_to_in=off'" // else an exists reads a whole index of jobs where it could look up one
 	side := own.Clone()
