@@ -163,10 +163,10 @@ func (s *Session) Clock() (reads int64, ahead time.Duration) {
 // sharedTime is how long a reading of the clock serves the calls of one transaction.
 const sharedTime = time.Millisecond
 
-// forgetOldTime makes the next call read the clock again if the last reading is old. With an
-// old time, a lease that has ended would count as held.
+// forgetOldTime makes the next call read the clock again if the last reading is old, or if others may have written since. With
+// an old time, a lease that has ended would count as held.
 func (s *Session) forgetOldTime() {
-	if time.Since(s.clock.readAt) > sharedTime {
+	if s.concurrent() || time.Since(s.clock.readAt) > sharedTime {
 		s.clock.time = 0
 	}
 }
