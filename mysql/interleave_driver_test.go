@@ -126,7 +126,7 @@ func (c *stopsConn) step(ctx context.Context, p mysql.Part, do func() error) err
 		a.again = true
 		return do()
 	case strings.HasPrefix(p.Text, "release savepoint"):
-		a.again, a.repeats = a.repeats, false
+		a.again, a.repeats = a.again || a.repeats, false
 		return do()
 	case p.Args == 0 && p.Name == p.Text || strings.HasPrefix(p.Name, "put_"): // it is not of a file, or is run beside the transaction
 		return errors.Join(c.setTime(ctx), do())
