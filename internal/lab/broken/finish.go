@@ -42,6 +42,7 @@ var finishVariants = []Variant{
 			}},
 			{"sqlite", "TestStore/tx/a lease that ends while the transaction is open is lost", []Edit{
 				{rows + "tx.go", "s.ctx, s.clock.time = ctx, 0", "s.ctx = ctx"},
+				{rows + "session.go", "if s.concurrent() || time.Since(s.clock.readAt) > sharedTime {", "if s.clock.readAt.IsZero() && sharedTime > 0 {"},
 			}},
 		},
 		Untortured: "its transactions hardly ever outlast their leases",
