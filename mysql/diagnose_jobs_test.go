@@ -105,3 +105,14 @@ func findsLateEnds(t *testing.T, s *mysql.Store, ended int64) {
 	run("insert into dibs_unique_window (queue, unique_key, until, job) values ('q', 'u', 1, 1)")
 	oneFact(t, s, "late", "periods", func(f admin.Fact) bool { return f.Age > 24*time.Hour })
 }
+
+func TestDiagnoseFindsWhatStandsInTheInbox(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, mytest.Address(t))
+	execute(t, s.DB(), "insert into dibs_inbox (payload) values ('1'), ('2')")
+	if facts := found(t, s, "inbox"); len(facts) > 0 {
+		t.Errorf("rows that have just come are reported: %+v", facts)
+	}
+	execute(t, s.DB(), "update dibs_inbox set inserted_at = inserted_at - interval 2 minute")
+	oneFact(t, s, "inbox", "", func(f admin.Fact) bool { return f.N == 2 && f.Of == 10_000 && f.Age > time.Minute })
+}

@@ -12,9 +12,10 @@
 --     of these others, how many they are, and the same again if there may be more
 --   kept: ended jobs of a queue that should have been deleted for 10 minutes or more, and are kept for those
 --     that come after them: the newest, how many, of up to how many that were read of each state
+--   inbox: rows that stand in the inbox though the first came over a minute ago: how many, of up to how many that were read
 -- Concurrency: plain reads, each of a snapshot of its own; locks nothing. Reads at most 1,000 dead jobs of a queue, where
 --   there are many queues some fewer, 10,000 in all, 1,000 running ones, 2,000 ready ones, 10,000 wake rows, 100,000 rows of
---   the tally, 200 followers of a queue and 1,000 in all with up to 3 jobs that each waits for, 100 ended jobs of a queue and
+--   the tally, 10,000 rows of the inbox, 200 followers of a queue and 1,000 in all with up to 3 jobs that each waits for, 100 ended jobs of a queue and
 --   state that are past retention and about 3,000 in all, and 100 rows of ended_list with up to 10 jobs of each.
 -- A loop over the queues, as a range in an index ends only at constants and variables, and not at columns of another table.
 begin not atomic
@@ -215,5 +216,14 @@ begin not atomic
   select 'kept', p.queue, max(p.id), count(*), keeping, now - min(p.since), ''
   from past p
   where p.followed
-  group by p.queue;
+  group by p.queue
+  union all
+  select 'inbox', '', 0, count(*), 10000, timestampdiff(microsecond, min(i.inserted_at), current_timestamp(6)), ''
+  from (
+    select b.inserted_at
+    from dibs_inbox b force index (primary)
+    order by b.id
+    limit 10000
+  ) i
+  having min(i.inserted_at) < current_timestamp(6) - interval 1 minute;
 end

@@ -22,6 +22,9 @@ func (d *medic) ofMariaDB(f admin.Fact, all []admin.Fact) (severity, text, next 
 		return "", "", ""
 	}
 	switch f.Name {
+	case "inbox":
+		return severityWrong, fmt.Sprintf("%s in the inbox, the first for %s: neither a worker nor dibs serve enqueues what stands there", words.Verb(f.N, "row stands", "rows stand"), words.Roughly(f.Age)),
+			"dibs serve"
 	case "setting":
 		return mariaDBSetting(f)
 	case "connections":
