@@ -11,7 +11,7 @@ import (
 // clock is what a store knows of the server's clock outside of transactions. Each transaction that reads the time tells
 // it.
 type clock struct {
-	ahead atomic.Int64 // by how many nanoseconds the server's clock is ahead of the system's
+	ahead atomic.Int64 // the server's clock is ahead of the system's by so many nanoseconds
 	seen  atomic.Int64 // when it was last read, by the system's clock, in nanoseconds
 }
 

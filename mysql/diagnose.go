@@ -17,8 +17,9 @@ import (
 // lookWithin is how long each look of Diagnose may take.
 const lookWithin = 5 * time.Second
 
-// Diagnose looks for what keeps jobs from running well: jobs that die or lose their leases, upkeep
-// that is late, what flows wait for, settings of the server that hurt, long transactions, and sessions that hold up others.
+// Diagnose looks for what keeps jobs from running well: jobs that die or lose their leases, late upkeep, jobs that flows
+// wait for, rows that nobody takes from the inbox, settings of the server that hurt, long transactions, and sessions
+// that hold up others.
 // Each look is one statement that only reads and locks nothing; what takes over 5 s is skipped. The look at
 // transactions and locks needs the privilege PROCESS, and is skipped without it. With names of parts, as Looked of a report
 // has them, it looks only at these. The command dibs doctor puts it into words.

@@ -43,7 +43,7 @@ func (t *taken) note(row int64, done dibs.Enqueued, refused error) {
 	}
 }
 
-// of returns what has become of some rows; ok is false if some have not been taken.
+// The answers for some rows are there if ok is true: until then some have not been taken.
 func (t *taken) of(rows []int64) (done []dibs.Enqueued, ok bool, err error) {
 	t.Lock()
 	defer t.Unlock()

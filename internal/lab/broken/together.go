@@ -22,7 +22,7 @@ func (p Patch) env(fault, folder string) []string {
 	return []string{envFault + "=" + p.of(fault), envFolder + "=" + folder}
 }
 
-// of is the name of the patch of a fault. Stores share files, so a program has the patches of several stores.
+// The name of a patch has its store, too: stores share files, so a program has the patches of several stores.
 func (p Patch) of(fault string) string { return fault + "/" + p.Store }
 
 // stores are the packages that variants patch.

@@ -91,7 +91,7 @@ func TestDoctorOfAMariaDBServer(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = waiter.ExecContext(t.Context(), "update dibs_queue set paused = 0") // until the holder ends
+		_, _ = waiter.ExecContext(t.Context(), "update dibs_queue set paused = 0") // it waits until the holder ends
 	}()
 	if f := c.doctorSays("lock"); f.Severity != severityWrong || f.Next != fmt.Sprintf("kill %d;", id) || !strings.Contains(f.Text, fmt.Sprintf("connection %d of the server holds up 1 other at the table", id)) {
 		t.Errorf("the doctor says %+v", f)
