@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -98,6 +99,47 @@ func TestAKeyOfAnOpenTransactionIsLocked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	soundAfter(t, s)
+}
+
+// A call that has found a key locked waits for it in the server, with those before it locked, so that others do not get them
+// all the time while it looks again. Few calls do so at a time, and others still get connections.
+func TestACallThatFindsAKeyLockedWaitsForIt(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, mytest.Address(t), mysql.Options{MaxConns: 4}) // so one call waits at a time
+	a, b := dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: "a"}, dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: "b"}
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k"}}); err != nil { // makes the queue
+		t.Fatal(err)
+	}
+	tx, held := openTx(t, s, b)
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() {
+			got, err := s.Enqueue(t.Context(), []dibs.NewJob{b, a})
+			if err != nil || got[0] != (dibs.Enqueued{ID: held[0].ID, Existing: true}) {
+				t.Errorf("after the transaction the enqueue gave %+v, %v, want job %d", got, err, held[0].ID)
+			}
+		})
+	}
+	waiting := 0
+	for began := time.Now(); waiting == 0 && time.Since(began) < 10*time.Second; { // the calls give up after 15 s
+		err := s.DB().QueryRowContext(t.Context(), `select count(*) from information_schema.innodb_trx x
+			join information_schema.processlist p on p.id = x.trx_mysql_thread_id and p.db = database()
+			where x.trx_state = 'LOCK WAIT' and x.trx_query like '%dibs_key%for update%'`).Scan(&waiting)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if waiting != 1 {
+		t.Errorf("%d calls wait for keys, want 1 of 6 with four connections", waiting)
+	}
+	if _, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1}); err != nil {
+		t.Errorf("a claim beside those that wait: %v", err)
+	}
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
 	soundAfter(t, s)
 }
 

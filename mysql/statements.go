@@ -36,6 +36,7 @@ func load(prefix string) (*statements, error) {
 	}
 	text["enqueue_alike"] = repeated(text["enqueue"], rowstore.AlikeAtOnce)
 	text["enqueue_many"] = repeated(parameterNumber.ReplaceAllString(text["enqueue"], "?"), rowstore.ManyAtOnce)
+	text["wait_keys"] = strings.Replace(text["lock_keys"], " skip locked", "", 1)
 	text["claim_rated"] = strings.Replace(text["claim"], "having", s.named(afterHold)+"having", 1)
 	text["fair_rated"] = strings.Replace(text["fair"], "having", s.named(afterHold)+"having", 1)
 	for _, claim := range []string{"claim", "claim_rated"} {

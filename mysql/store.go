@@ -58,7 +58,8 @@ type Store struct {
 	upkeep   upkeep
 	closed   atomic.Bool
 	closing  sync.Once
-	making   sync.Mutex // held while rows of turns and keys are made
+	making   sync.Mutex    // held while rows of turns and keys are made
+	waiting  chan struct{} // has an element for each call that waits for unique keys
 }
 
 var _ admin.Database = (*Store)(nil)
@@ -188,9 +189,11 @@ func (s *Store) connect(config *driver.Config, o *Options) error {
 		(*p.to).SetMaxIdleConns(max(p.most, 2))
 	}
 	if most == 0 {
-		s.pool.SetMaxOpenConns(20)
-		s.pool.SetMaxIdleConns(20)
+		most = 20
+		s.pool.SetMaxOpenConns(most)
+		s.pool.SetMaxIdleConns(most)
 	}
+	s.waiting = make(chan struct{}, most/4)
 	return nil
 }
 

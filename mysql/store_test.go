@@ -41,7 +41,12 @@ func TestStore(t *testing.T) {
 
 func openStore(t testing.TB, address string) *mysql.Store {
 	t.Helper()
-	s, err := mysql.Open(t.Context(), address, mysql.Options{})
+	return openWith(t, address, mysql.Options{})
+}
+
+func openWith(t testing.TB, address string, o mysql.Options) *mysql.Store {
+	t.Helper()
+	s, err := mysql.Open(t.Context(), address, o)
 	if err != nil {
 		t.Fatal(err)
 	}

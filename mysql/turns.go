@@ -34,8 +34,9 @@ func (s *Store) turn(tx *rowstore.Session, turn rowstore.Turn, queue string, sha
 	return false, nil
 }
 
-// lockKeys locks unique keys until the transaction ends.
-func (s *Store) lockKeys(tx *rowstore.Session, keys []rowstore.UniqueKey) (got bool, err error) {
+// lockKeys locks unique keys until the transaction ends. Few calls wait for them at a time, so those of the pool's connections
+// that others need stay free.
+func (s *Store) lockKeys(tx *rowstore.Session, keys []rowstore.UniqueKey, mayWait bool) (got bool, err error) {
 	pairs := make([][2]string, len(keys))
 	for i, k := range keys {
 		pairs[i] = [2]string{k.Queue, k.Key}
@@ -44,11 +45,25 @@ func (s *Store) lockKeys(tx *rowstore.Session, keys []rowstore.UniqueKey) (got b
 	if err != nil {
 		return false, err
 	}
+	statement := "lock_keys"
+	if mayWait {
+		select {
+		case s.waiting <- struct{}{}:
+			defer func() { <-s.waiting }()
+			statement = "wait_keys"
+		default:
+		}
+	}
 	for range 2 {
 		var locked, known int
-		if _, err := tx.One("lock_keys", []any{string(list)}, &locked, &known); err != nil || locked == len(keys) || known == len(keys) {
+		_, err := tx.One(statement, []any{string(list)}, &locked, &known)
+		if waitedTooLong(err) {
+			return false, nil
+		}
+		if err != nil || locked == len(keys) || known == len(keys) {
 			return locked == len(keys), err
 		}
+		statement = "lock_keys" // waiting for a key that is made now could be out of their order
 		if err := s.make("put_keys", string(list)); err != nil {
 			return false, err
 		}

@@ -104,7 +104,7 @@ func (t *Turns) concurrent() *rowstore.Concurrent {
 			}
 			return true, nil
 		},
-		LockKeys: func(_ *rowstore.Session, keys []rowstore.UniqueKey) (bool, error) {
+		LockKeys: func(_ *rowstore.Session, keys []rowstore.UniqueKey, _ bool) (bool, error) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			if t.Locked != nil {

@@ -13,16 +13,17 @@ import (
 )
 
 // Concurrent is what a database needs in which other transactions write meanwhile. SQLite has none of it: there, what a
-// transaction has read stays true until it ends. Nothing waits for a turn, a unique key or a job: statements pass over jobs that
-// others hold, and a call that needs one is made again. So no two transactions wait for each other. Settings, and then claims,
-// are waited for in the order of their names and tokens.
+// transaction has read stays true until it ends. Nothing waits for a turn or a job: statements pass over jobs that
+// others hold, and a call that needs one is made again. So no two transactions wait for each other. Settings, unique keys, and
+// then claims, are waited for in the order of their names and tokens.
 type Concurrent struct {
 	// Turn takes a turn until the transaction ends. It never waits, and reports whether it has got the turn. Any
 	// number of transactions can share a turn, but not with one that has it alone.
 	Turn func(s *Session, turn Turn, queue string, shared bool) (got bool, err error)
-	// LockKeys locks unique keys, whether or not a job holds them, until the transaction ends. It never waits, and
-	// reports whether it has got all.
-	LockKeys func(s *Session, keys []UniqueKey) (got bool, err error)
+	// LockKeys locks unique keys, whether or not a job holds them, until the transaction ends. It reports whether it has
+	// got all. It may wait only if mayWait is true: then the call has found keys locked before, and this transaction has
+	// none yet. Those that wait lock keys in the order of their names, so they do not wait for each other.
+	LockKeys func(s *Session, keys []UniqueKey, mayWait bool) (got bool, err error)
 	// Counted says that the statements which claim jobs put them at gate 3 themselves, whether or not the queue has a
 	// limit: then all running jobs are counted, and no claim has to look for others.
 	Counted bool
@@ -129,7 +130,8 @@ func (s *Session) lockEach(keys []UniqueKey) error {
 	slices.SortFunc(keys, func(a, b UniqueKey) int {
 		return slices.Compare([]string{a.Queue, a.Key}, []string{b.Queue, b.Key})
 	})
-	got, err := s.dialect.Concurrent.LockKeys(s, slices.Compact(keys))
+	got, err := s.dialect.Concurrent.LockKeys(s, slices.Compact(keys), s.again)
+	s.again = false
 	s.clock.time = 0 // a period that had not ended by an older time may have been deleted meanwhile
 	if err == nil && !got {
 		err = errAgain
@@ -253,67 +255,62 @@ func (s *Session) askedQueues() ([]string, error) {
 	return s.names("asked_queues", s.now())
 }
 
-// admitting runs a claim, and before it an admission if groups of the queue have wake rows. If another transaction has
-// the turn to admit, or has locked jobs of groups, soon says after what time there may be places; otherwise it is 0.
+// admitting runs a claim, and before it an admission if groups of the queue have wake rows. The claim follows in a transaction of
+// its own, so the turn to admit ends first. If another transaction has that turn, the claim does not wait for it. If others
+// have locked jobs of groups, soon says after what time there may be places; otherwise it is 0.
 func (s *Store) admitting(ctx context.Context, queue string, claim func(*Session) (claimed, error)) (c claimed, soon time.Duration, err error) {
-	if s.concurrent() != nil {
-		asked := false
-		c, err = call(ctx, s, "claim", nil, func(tx *Session) (c claimed, err error) {
-			if err := tx.sweepIfDue(); err != nil { // not after the admission: it may leave wake rows, whose groups' jobs are then passed over
-				return c, err
-			}
-			if asked, err = tx.placesAsked(queue); err != nil || asked {
-				tx.idle++
-				return c, err
-			}
-			return claim(tx)
-		})
-		if err != nil || !asked {
-			return c, 0, err
-		}
-		var placesAt int64
-		if soon, placesAt, err = s.admitAsked(ctx, queue); err != nil {
-			return c, 0, err
-		}
-		c, err = call(ctx, s, "claim", nil, func(tx *Session) (claimed, error) {
-			tx.placesAt = placesAt
-			defer func() { tx.placesAt = 0 }()
-			return claim(tx)
-		})
-		return c, soon, err
-	}
+	var admitted bool
+	var placesAt int64
 	c, err = call(ctx, s, "claim", nil, func(tx *Session) (c claimed, err error) {
-		if err := tx.sweepIfDue(); err != nil {
+		if err := tx.sweepIfDue(); err != nil { // not after the admission: it may leave wake rows, whose groups' jobs are then passed over
+			return c, err
+		}
+		if s.concurrent() != nil {
+			admitted, soon, placesAt, err = tx.admitAsked(queue)
+		}
+		if err != nil || admitted {
 			return c, err
 		}
 		return claim(tx)
 	})
-	return c, 0, err
+	if err != nil || !admitted {
+		return c, 0, err
+	}
+	c, err = call(ctx, s, "claim", nil, func(tx *Session) (claimed, error) {
+		tx.placesAt = placesAt
+		defer func() { tx.placesAt = 0 }()
+		return claim(tx)
+	})
+	return c, soon, err
 }
 
-// admitAsked gives places in a transaction of its own, if groups of the queue wait for that. If it has to be done again soon, as
-// others hold jobs of the groups, placesAt is the time of the places: a claim that follows takes them, however slowly.
-func (s *Store) admitAsked(ctx context.Context, queue string) (soon time.Duration, placesAt int64, err error) {
-	err = s.write(ctx, "claim", func(tx *Session) error {
-		err := tx.admitAsked(queue)
-		switch soon, placesAt = 0, 0; {
-		case tx.missed:
-			soon = missedTurn
-		case tx.jobsHeld:
-			soon, placesAt = heldJobs, tx.now()
+// admitAsked gives places in a transaction of its own, if groups of the queue wait for that. A claim that follows goes by placesAt.
+func (s *Store) admitAsked(ctx context.Context, queue string) (placesAt int64, err error) {
+	err = s.write(ctx, "claim", func(tx *Session) (err error) {
+		var admitted bool
+		if admitted, _, placesAt, err = tx.admitAsked(queue); !admitted {
+			tx.idle++
 		}
 		return err
 	})
-	return soon, placesAt, err
+	return placesAt, err
 }
 
-func (s *Session) admitAsked(queue string) error {
+// admitAsked gives places, if groups of the queue wait for that and no other transaction has the turn to do so. If it has to be
+// done again soon, as others hold jobs of the groups, placesAt is the time of the places: a claim that follows takes
+// them, however slowly.
+func (s *Session) admitAsked(queue string) (admitted bool, soon time.Duration, placesAt int64, err error) {
 	asked, err := s.placesAsked(queue)
-	if err == nil && asked {
-		return s.admit(queue)
+	if err != nil || !asked {
+		return false, 0, 0, err
 	}
-	s.idle++
-	return err
+	if err := s.admit(queue); err != nil || s.missed {
+		return false, 0, 0, err
+	}
+	if s.jobsHeld {
+		soon, placesAt = heldJobs, s.now()
+	}
+	return true, soon, placesAt, nil
 }
 
 // admit gives the places of the groups that have wake rows. It does so in a turn: only one transaction at a time counts

@@ -40,6 +40,7 @@ type Session struct {
 	missed    bool    // a claim in this transaction did not get its turn, or an admission did not
 	jobsHeld  bool    // another transaction has locked jobs of groups whose places this one has given
 	placesAt  int64   // when the places were given that the next claim takes; 0: claims take those of their own time
+	again     bool    // the call is made again, as another transaction held what it needs; false once that has served
 	moreTicks bool    // the last look at schedules has left some that are due
 	flows     flows
 }

@@ -78,9 +78,11 @@ func NotOpen() error {
 // write runs f in a transaction and returns once that is durable. It may run f twice: see Engine.Write.
 func (s *Store) write(ctx context.Context, op string, f func(*Session) error) error {
 	err := s.ready(ctx)
+	tries := 0
 	if err == nil && s.concurrent() != nil {
 		left, run := false, f
 		f = func(tx *Session) error {
+			tx.again = tries > 1
 			err := run(tx)
 			left = tx.flows.left
 			return err
@@ -92,7 +94,10 @@ func (s *Store) write(ctx context.Context, op string, f func(*Session) error) er
 		}()
 	}
 	if err == nil {
-		err = s.inTurn(ctx, func() error { return s.engine.Write(ctx, f) })
+		err = s.inTurn(ctx, func() error {
+			tries++
+			return s.engine.Write(ctx, f)
+		})
 	}
 	return s.wrap(op, err)
 }

@@ -43,7 +43,7 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 		})
 		for _, queue := range asked {
 			if err == nil {
-				_, _, err = s.admitAsked(ctx, queue)
+				_, err = s.admitAsked(ctx, queue)
 			}
 		}
 		sum.Expired += w.Expired

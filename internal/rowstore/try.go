@@ -12,7 +12,7 @@ import (
 
 // Admit gives the places of a queue's groups that ask for it, as before a claim.
 func (s *Store) Admit(ctx context.Context, queue string) error {
-	_, _, err := s.admitAsked(ctx, queue)
+	_, err := s.admitAsked(ctx, queue)
 	return err
 }
 

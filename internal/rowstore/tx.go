@@ -230,15 +230,12 @@ func (t *Tx) admit(ctx context.Context, queue string) (placesAt int64, err error
 	switch c := t.store.concurrent(); {
 	case c == nil:
 	case c.OneWriter:
-		err = t.do(ctx, "claim", func(s *Session) error {
-			err := s.admitAsked(queue)
-			if s.jobsHeld {
-				placesAt = s.now()
-			}
+		err = t.do(ctx, "claim", func(s *Session) (err error) {
+			_, _, placesAt, err = s.admitAsked(queue)
 			return err
 		})
 	default:
-		_, placesAt, err = t.store.admitAsked(ctx, queue)
+		placesAt, err = t.store.admitAsked(ctx, queue)
 	}
 	return placesAt, err
 }
