@@ -97,6 +97,7 @@ func headerOf(t *testing.T, name string) string {
 	for _, made := range []string{"_newest", "_rated", "_alike", "_many"} {
 		name = strings.ReplaceAll(name, made, "")
 	}
+	name = strings.Replace(name, "wait_keys", "lock_keys", 1)
 	text, err := os.ReadFile("sql/" + name + ".sql")
 	if err != nil {
 		t.Fatal(err)

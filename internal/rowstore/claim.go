@@ -54,7 +54,7 @@ func (s *Store) claimOnce(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.Raw
 		if len(c.jobs) == 0 {
 			tx.idle++
 		}
-		if c.held, err = tx.heldFor(r.Queue); tx.missed {
+		if c.held, err = tx.heldFor(r.Queue); tx.others.missed {
 			c.held = missedTurn
 		}
 		return c, err

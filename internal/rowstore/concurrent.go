@@ -130,8 +130,8 @@ func (s *Session) lockEach(keys []UniqueKey) error {
 	slices.SortFunc(keys, func(a, b UniqueKey) int {
 		return slices.Compare([]string{a.Queue, a.Key}, []string{b.Queue, b.Key})
 	})
-	got, err := s.dialect.Concurrent.LockKeys(s, slices.Compact(keys), s.again)
-	s.again = false
+	got, err := s.dialect.Concurrent.LockKeys(s, slices.Compact(keys), s.others.again)
+	s.others.again = false
 	s.clock.time = 0 // a period that had not ended by an older time may have been deleted meanwhile
 	if err == nil && !got {
 		err = errAgain
@@ -152,7 +152,7 @@ func (s *Session) claimTurn(q *queue) (*queue, error) {
 	delete(s.queues, q.Name)
 	now, err := s.queue(q.Name)
 	if err != nil || !got || now == nil || now.limited() != q.limited() {
-		s.missed = true
+		s.others.missed = true
 		return nil, err
 	}
 	return now, nil
@@ -304,10 +304,10 @@ func (s *Session) admitAsked(queue string) (admitted bool, soon time.Duration, p
 	if err != nil || !asked {
 		return false, 0, 0, err
 	}
-	if err := s.admit(queue); err != nil || s.missed {
+	if err := s.admit(queue); err != nil || s.others.missed {
 		return false, 0, 0, err
 	}
-	if s.jobsHeld {
+	if s.others.jobsHeld {
 		soon, placesAt = heldJobs, s.now()
 	}
 	return true, soon, placesAt, nil
@@ -318,7 +318,7 @@ func (s *Session) admitAsked(queue string) (admitted bool, soon time.Duration, p
 func (s *Session) admit(name string) error {
 	got, err := s.turn(TurnAdmit, name, false)
 	if err != nil || !got {
-		s.missed = s.missed || !got
+		s.others.missed = s.others.missed || !got
 		return err
 	}
 	delete(s.queues, name)

@@ -66,7 +66,7 @@ func (s *Session) settleTouched(between func(*Session, *queue) error) error {
 	}
 	clear(s.touched)
 	if len(again) > 0 {
-		s.jobsHeld = true
+		s.others.jobsHeld = true
 		s.ask(again, s.now()+micro(heldJobs))
 	}
 	return nil

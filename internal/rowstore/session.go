@@ -37,12 +37,17 @@ type Session struct {
 	ownTokens map[dibs.Token]bool
 	upkeep    *Upkeep // nil in a caller's transaction
 	values    []any   // the parameters of an enqueue
-	missed    bool    // a claim in this transaction did not get its turn, or an admission did not
-	jobsHeld  bool    // another transaction has locked jobs of groups whose places this one has given
-	placesAt  int64   // when the places were given that the next claim takes; 0: claims take those of their own time
-	again     bool    // the call is made again, as another transaction held what it needs; false once that has served
-	moreTicks bool    // the last look at schedules has left some that are due
+	others    others
+	placesAt  int64 // when the places were given that the next claim takes; 0: claims take those of their own time
+	moreTicks bool  // the last look at schedules has left some that are due
 	flows     flows
+}
+
+// others is what a call knows of transactions beside its own.
+type others struct {
+	again    bool // the call is made again, as one held what it needs; false once that has served
+	missed   bool // a claim or an admission did not get its turn
+	jobsHeld bool // one has locked jobs of groups whose places this call has given
 }
 
 // clock is what a session knows of the time.
@@ -218,7 +223,7 @@ func (s *Session) Use(m *Memory) { s.queues, s.upkeep = m.queues, &m.Upkeep }
 // Run runs f as one of several calls. If it fails, the whole transaction must be rolled back.
 func (s *Session) Run(f func(*Session) error) error {
 	s.forgetOldTime()
-	s.missed, s.jobsHeld, s.err, s.flows = false, false, nil, flows{moved: s.flows.moved}
+	s.others, s.err, s.flows = others{}, nil, flows{moved: s.flows.moved}
 	err := f(s)
 	if s.err != nil {
 		return s.err

@@ -82,7 +82,7 @@ func (s *Store) write(ctx context.Context, op string, f func(*Session) error) er
 	if err == nil && s.concurrent() != nil {
 		left, run := false, f
 		f = func(tx *Session) error {
-			tx.again = tries > 1
+			tx.others.again = tries > 1
 			err := run(tx)
 			left = tx.flows.left
 			return err

@@ -29,7 +29,7 @@ func (t Trial) Claim(r dibs.ClaimRequest) (jobs []*dibs.RawJob, missed bool, err
 	}
 	err = t.run(func(s *Session) (err error) {
 		jobs, err = s.claim(r)
-		missed = s.missed
+		missed = s.others.missed
 		return err
 	})
 	return jobs, missed, err
