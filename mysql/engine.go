@@ -45,7 +45,7 @@ func (e engine) Write(ctx context.Context, f func(*rowstore.Session) error) erro
 	began := time.Now()
 	for try := 1; ; try++ {
 		err := e.once(ctx, f)
-		if !again(err, try, time.Since(began)) || ctx.Err() != nil {
+		if !again(err, try, time.Since(began)) && !e.store.conflict(err, time.Since(began)) || ctx.Err() != nil {
 			return e.store.failed(ctx, err)
 		}
 	}
@@ -112,32 +112,41 @@ func rollback(ctx context.Context, c *sql.Conn) {
 	}
 }
 
-// insert runs an insert of jobs, and returns the id of the last one. The server says the first: one statement that says
-// how many rows it has takes ids in a row. A job that holds a unique key is noted with the key.
-func (s *Store) insert(ctx context.Context, tx dibs.SQLTx, text string, args ...any) (last int64, err error) {
+// insert runs an insert of jobs, and returns the id of the last one, and by how much each is greater than the one before. The
+// server says the first: one statement that says how many rows it has takes ids in a row. A job that holds a unique key is noted
+// with the key.
+func (s *Store) insert(ctx context.Context, tx dibs.SQLTx, text string, args ...any) (last, step int64, err error) {
+	n := int64(1)
+	if s.cluster {
+		last, step, n, err = insertReturning(ctx, tx, text, args)
+	} else {
+		last, n, err = insertCounting(ctx, tx, text, args)
+		step = s.idStep
+		last += (n - 1) * step
+	}
+	if key := args[7]; err == nil && n == 1 && key != nil {
+		_, err = tx.ExecContext(ctx, s.sql.Statements.Get("hold_key"), args[0], key, last)
+	}
+	return last, step, err
+}
+
+// insertCounting returns the first id, and how many rows were inserted.
+func insertCounting(ctx context.Context, tx dibs.SQLTx, text string, args []any) (first, n int64, err error) {
 	result, err := tx.ExecContext(ctx, text, args...)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	first, err := result.LastInsertId()
-	if err != nil {
-		return 0, err
+	if first, err = result.LastInsertId(); err == nil {
+		n, err = result.RowsAffected()
 	}
-	n, err := result.RowsAffected()
-	if err != nil {
-		return 0, err
-	}
-	if key := args[7]; n == 1 && key != nil {
-		_, err = tx.ExecContext(ctx, s.sql.Statements.Get("hold_key"), args[0], key, first)
-	}
-	return first + (n-1)*s.idStep, err
+	return first, n, err
 }
 
 // Open finds out whether the server has ended a caller's transaction, as after a deadlock.
 func (e engine) Open(ctx context.Context, tx dibs.SQLTx) error {
 	var open bool
 	err := rowstore.One(ctx, tx, "select @@in_transaction", &open)
-	if err == nil && !open {
+	if err == nil && !open || code(err) == codeDeadlock { // a node of a cluster may say so only now
 		err = rowstore.ErrRolledBack
 	}
 	return err

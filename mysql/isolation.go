@@ -14,6 +14,9 @@ import (
 func (e engine) Verify(ctx context.Context, tx dibs.SQLTx) error {
 	var isolation, database, gap string
 	var readOnly, locked bool
+	if err := e.store.causal(ctx, tx); err != nil {
+		return err
+	}
 	err := rowstore.One(ctx, tx, e.store.sql.Statements.Get("verify"), &isolation, &readOnly, &database, &gap, &locked)
 	switch {
 	case unknownTable(err) || err == nil && database != e.store.identity:

@@ -55,6 +55,7 @@ type Store struct {
 	identity string // of the database, wherever it is
 	idStep   int64  // by how much an id is greater than the one before in one insert
 	clock    clock
+	cluster  bool   // the server is a node of a Galera cluster: see cluster.go
 	upkeep   upkeep
 	closed   atomic.Bool
 	closing  sync.Once
@@ -99,7 +100,10 @@ func open(ctx context.Context, address string, o *Options, migrating bool) (*Sto
 	text.Insert, text.Now, text.NoteTime, text.Wrap = s.insert, s.clock.now, s.clock.note, func(tx dibs.SQLTx) dibs.SQLTx { return conn{tx, false} }
 	text.Concurrent = &rowstore.Concurrent{Turn: s.turn, LockKeys: s.lockKeys, Counted: true, Inbox: true, Patience: 15 * time.Second, LookPart: 20}
 	if err = s.connect(config, o); err == nil {
-		if err = s.server(ctx); err == nil {
+		if err = s.server(ctx); err == nil && s.cluster {
+			err = s.reconnect(config, o)
+		}
+		if err == nil {
 			err = s.migrate(ctx, o, migrating)
 		}
 		if err == nil {
@@ -165,6 +169,9 @@ func (s *Store) connect(config *driver.Config, o *Options) error {
 	own.Params["idle_transaction_timeout"] = cmp.Or(own.Params["idle_transaction_timeout"], fmt.Sprint(idleWithin))
 	own.Params["group_concat_max_len"] = "67108864"
 	own.Params["optimizer_switch"] = "'exists_to_in=off'" // else an exists reads a whole index of jobs where it could look up one
+	if s.cluster {
+		own.Params["wsrep_sync_wait"] = syncWait
+	}
 	side := own.Clone()
 	side.Params["innodb_lock_wait_timeout"] = "0"
 	callers := own.Clone()
@@ -209,7 +216,10 @@ func (s *Store) server(ctx context.Context) error {
 	if err := s.pool.QueryRowContext(ctx, "select @@version, @@version_comment, @@auto_increment_increment").Scan(&version, &comment, &s.idStep); err != nil {
 		return err
 	}
-	return suitable(version, comment)
+	if err := suitable(version, comment); err != nil {
+		return err
+	}
+	return s.findCluster(ctx, version)
 }
 
 func suitable(version, comment string) error {

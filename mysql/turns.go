@@ -19,8 +19,13 @@ func (s *Store) turn(tx *rowstore.Session, turn rowstore.Turn, queue string, sha
 		queue = "sha256 " + hex.EncodeToString(sum[:])
 	}
 	statement := "take_turn"
-	if shared {
+	switch {
+	case s.cluster && shared && turn == rowstore.TurnClaim:
+		return s.takeSlot(tx, queue)
+	case shared:
 		statement = "share_turn"
+	case s.cluster:
+		statement = "write_turn"
 	}
 	for range 2 {
 		var known bool

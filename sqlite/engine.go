@@ -26,10 +26,11 @@ func (e engine) Read(ctx context.Context, statement string, each func(*sql.Rows)
 func (e engine) Classify(err error) error { return classify(err) }
 
 // insert runs an insert of jobs, and returns the id of the last one. The ids of one statement follow each other.
-func insert(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last int64, err error) {
+func insert(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last, step int64, err error) {
 	result, err := conn.ExecContext(ctx, text, args...)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return result.LastInsertId()
+	last, err = result.LastInsertId()
+	return last, 1, err
 }

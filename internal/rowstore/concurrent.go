@@ -27,6 +27,11 @@ type Concurrent struct {
 	// Counted says that the statements which claim jobs put them at gate 3 themselves, whether or not the queue has a
 	// limit: then all running jobs are counted, and no claim has to look for others.
 	Counted bool
+	// Certified says that the database is a cluster on whose nodes transactions run at once: locks keep out those of the same node
+	// only, and of two on two nodes that write the same row, one fails. So what a call relies on it must write.
+	Certified bool
+	// Bar, which a cluster needs, waits until no transaction of the node shares the turn of claims, and has those of other nodes fail.
+	Bar func(s *Session, queue string) error
 	// Patience is how long a call is made again that needs what another transaction holds; 0: a second.
 	Patience time.Duration
 	// LookPart is how many times as long as a look for others' commits the pause after it is; 0: lookPart.
@@ -69,6 +74,9 @@ func (s *Session) concurrent() bool { return s.dialect.Concurrent != nil }
 
 // counted reports whether all running jobs are at gate 3.
 func (s *Session) counted() bool { return s.concurrent() && s.dialect.Concurrent.Counted }
+
+// certified reports whether locks do not keep out transactions of other nodes.
+func (s *Session) certified() bool { return s.concurrent() && s.dialect.Concurrent.Certified }
 
 // turn takes a turn. Without other writers it always gets it.
 func (s *Session) turn(t Turn, queue string, shared bool) (bool, error) {
@@ -216,7 +224,9 @@ func (s *Session) keepQueues(rows []checks.Row) error {
 }
 
 // limited reports whether claims count jobs that run or have started, so that only one claim at a time can go on.
-func (q *queue) limited() bool { return q.Concurrency > 0 || q.Rate.N > 0 }
+func (q *queue) limited() bool { return isLimited(q.Queue) }
+
+func isLimited(q dibs.Queue) bool { return q.Concurrency > 0 || q.Rate.N > 0 }
 
 // askForPlaces leaves the touched groups to the next admission. This transaction cannot count their places, as other
 // transactions may give and take some meanwhile.

@@ -29,9 +29,9 @@ type Engine interface {
 // Dialect is a database's statements, and what statements cannot say.
 type Dialect struct {
 	Statements Statements
-	// Insert runs a statement that inserts jobs, and returns the id of the last one. The ids of one statement follow
-	// each other.
-	Insert func(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last int64, err error)
+	// Insert runs a statement that inserts jobs, and returns the id of the last one, and by how much each is greater than the
+	// one before.
+	Insert func(ctx context.Context, conn dibs.SQLTx, text string, args ...any) (last, step int64, err error)
 	// Wrap makes of a caller's transaction the connection on which a store runs its statements. If it is nil, the
 	// statements are kept prepared.
 	Wrap func(dibs.SQLTx) dibs.SQLTx

@@ -173,9 +173,9 @@ func (s *Session) insert(statement string, jobs []newJob, done []dibs.Enqueued) 
 	if s.err != nil {
 		return s.err
 	}
-	last, err := s.dialect.Insert(s.ctx, s.conn, s.dialect.Statements.Get(statement), s.values...)
+	last, step, err := s.dialect.Insert(s.ctx, s.conn, s.dialect.Statements.Get(statement), s.values...)
 	for i := range done {
-		done[i].ID = last - int64(len(done)-1-i) // one statement draws its ids in a row
+		done[i].ID = last - step*int64(len(done)-1-i) // one statement draws its ids in a row
 	}
 	if err == nil && !jobs[0].row.Period.IsZero() {
 		s.setWindow(&jobs[0], done[0].ID)

@@ -100,6 +100,11 @@ func (s *Session) setQueue(before, after dibs.Queue) error {
 		return err
 	}
 	s.woken[after.Name] = true
+	if s.certified() && !isLimited(before) && isLimited(after) { // claims under way on other nodes may not know the limit
+		if err := s.dialect.Concurrent.Bar(s, after.Name); err != nil {
+			return err
+		}
+	}
 	if before.Concurrency == 0 && after.Concurrency > 0 && !s.counted() {
 		if s.concurrent() {
 			s.later("limit_set", after.Name)

@@ -91,6 +91,9 @@ func (s *Session) putStep(l dibs.Lease, name string, value json.RawMessage) erro
 	if err := checks.MoreSteps(l.ID, name, len(value), steps, bytes); err != nil {
 		return err
 	}
+	if s.certified() { // the job must not get another holder on another node meanwhile
+		s.later("touch", jsonIDs([]int64{l.ID}))
+	}
 	s.later("put_step", l.ID, name, string(value))
 	return s.err
 }

@@ -61,10 +61,12 @@ create table if not exists dibs_queue (
   constraint queue_payload_limit_is_2_to_67108864 check (payload_limit between 2 and 67108864)
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
--- A row is locked by the transaction that has a turn (package rowstore says what turns are).
+-- A row is locked by the transaction that has a turn (package rowstore says what turns are). On a cluster the transaction also
+-- raises n: locks keep out only transactions of the same node.
 create table if not exists dibs_turn (
   what varbinary(16) not null,
   queue varbinary(255) not null,
+  n bigint not null default 0,
   primary key (what, queue)
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 

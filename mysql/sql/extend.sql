@@ -5,9 +5,9 @@
 --   look at the claim too late; no row for a lease that was lost.
 -- Concurrency: fenced by the token and the lease's end. It passes over jobs that others have locked. No index contains the
 --   changed columns.
-select json_arrayagg(json_array(x.id, x.nth)) into @dibs_leases
+select json_arrayagg(json_array(x.id, x.nth, x.shorter)) into @dibs_leases
 from (
-  select j.id, i.nth
+  select j.id, i.nth, j.lease_until > ?3 as shorter
   from json_table(?1, '$[*]' columns (nth for ordinality, id bigint path '$.id', token varchar(32) character set utf8mb4 path '$.token')) i
   straight_join dibs_job j force index (primary) on j.id = i.id
   where j.token = unhex(i.token) and j.lease_until > ?2
@@ -29,10 +29,10 @@ select
     from dibs_queue q
     where q.name = j.queue
   ), 0),
-  coalesce((
+  i.shorter or coalesce((
     select c.check_at > ?3
     from dibs_claim c
     where c.token = j.token
   ), 0)
-from json_table(@dibs_leases, '$[*]' columns (id bigint path '$[0]')) i
+from json_table(@dibs_leases, '$[*]' columns (id bigint path '$[0]', shorter int path '$[2]')) i
 straight_join dibs_job j force index (primary) on j.id = i.id

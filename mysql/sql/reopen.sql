@@ -3,7 +3,7 @@
 --   run_at; ?2 run_at of the others.
 -- Columns out: none.
 -- Concurrency: in one transaction with the deletion of the finished rows. The keys are locked; those that jobs hold again are noted
---   with them.
+--   with them, and their rows change in any case, so that no other node of a cluster gives them away meanwhile.
 insert into dibs_job (
   id,
   queue,
@@ -73,4 +73,6 @@ update json_table(@dibs_keys, '$[*]' columns (
   id bigint path '$[2]'
 )) i
 straight_join dibs_key k force index (primary) on k.queue = i.queue and k.unique_key = i.unique_key
-set k.job = i.id
+set
+  k.job = i.id,
+  k.check_at = k.check_at + 1

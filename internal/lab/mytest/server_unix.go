@@ -31,6 +31,9 @@ func (s *server) unprivileged(cmd *exec.Cmd) error {
 	return errors.New("root cannot run MariaDB, and there is no user mysql or nobody to run it as")
 }
 
+// detach gives a command a session of its own: a Ctrl-C for this process does not reach it.
+func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
 // onDisk is a directory that is not in memory.
 const onDisk = "/var/tmp"
 
