@@ -110,8 +110,11 @@ func (p pace) next(now int64, n int) int64 {
 // mayStart is how many jobs the queue's rate lets start now.
 func (s *Session) mayStart(q *queue) (int, error) {
 	paces, err := s.paces(q, []string{""})
+	if err != nil {
+		return 0, err
+	}
 	p := paces[""]
-	return int(min(p.Free(p.full, s.now()*1000), dibs.MaxBatch)), err
+	return int(min(p.Free(p.full, s.now()*1000), dibs.MaxBatch)), nil
 }
 
 // spend counts the starts of a claim towards the rates of its queue and of its jobs' groups.
@@ -201,6 +204,7 @@ func (s *Session) heldFor(name string) (time.Duration, error) {
 
 // ChangeGroup has f change the settings of one group: see dibs.Database.
 func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
+	ctx = s.nearQueue(ctx, queue)
 	read := func() (dibs.Group, error) { return s.Reads().Group(ctx, queue, group) }
 	return settings.ChangeGroup(queue, group, f, read, func(before, after dibs.Group) error {
 		return s.write(ctx, "change group", func(tx *Session) error {
