@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	driver "github.com/go-sql-driver/mysql"
@@ -25,19 +26,47 @@ const syncWait = "1"
 var fixed = [][3]int{{10, 6, 21}, {10, 11, 11}, {11, 4, 5}, {11, 7, 0}}
 
 // findCluster finds out whether the server is a node of a cluster, and refuses one on which the promises cannot be kept.
-func (s *Store) findCluster(ctx context.Context, version string) error {
+func (s *Store) findCluster(ctx context.Context, config *driver.Config, o *Options) error {
 	var on string
-	err := s.pool.QueryRowContext(ctx, "select variable_value from information_schema.global_variables where variable_name = 'wsrep_on'").Scan(&on)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && on != "ON" {
-		return nil
-	}
-	if err != nil {
+	err := s.any().pool.QueryRowContext(ctx, "select variable_value from information_schema.global_variables where variable_name = 'wsrep_on'").Scan(&on)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	s.cluster = true
-	c := s.sql.Concurrent
-	c.Certified, c.Bar = true, s.bar
-	return suitableNode(version)
+	if s.cluster = on == "ON"; !s.cluster {
+		if len(s.nodes) > 1 {
+			return &dibs.InvalidError{Field: "address", Reason: "names several servers, but " + s.any().host + " is no node of a Galera cluster"}
+		}
+		return nil
+	}
+	if err := suitableNode(s.version); err != nil {
+		return err
+	}
+	if err := errors.Join(s.closePools(), s.connect(config, o)); err != nil {
+		return err
+	}
+	return s.findNodes(ctx)
+}
+
+// findNodes finds out which nodes are ready.
+func (s *Store) findNodes(ctx context.Context) error {
+	for _, n := range s.order(s.own) {
+		var ready, state string
+		err := n.pool.QueryRowContext(ctx, nodeState).Scan(&ready, &state, &s.clusterID, new(string))
+		if err == nil && ready == "ON" {
+			break
+		}
+		s.clusterID = ""
+	}
+	var all sync.WaitGroup
+	for _, n := range s.nodes {
+		all.Go(func() {
+			if !s.isReady(n) {
+				s.lost(n, errNotReady)
+			}
+		})
+	}
+	all.Wait()
+	return ctx.Err()
 }
 
 func suitableNode(version string) error {
@@ -59,11 +88,6 @@ func compare(a, b [3]int) int {
 		}
 	}
 	return 0
-}
-
-// reconnect replaces the pools by those of a cluster.
-func (s *Store) reconnect(config *driver.Config, o *Options) error {
-	return errors.Join(s.release(), s.connect(config, o))
 }
 
 // conflictsFor is how long a transaction is begun again that fails as others on other nodes write the same rows.
@@ -97,13 +121,13 @@ func insertReturning(ctx context.Context, tx dibs.SQLTx, text string, args []any
 
 // takeSlot takes the turn of a claim together with others. Of 64 slots each node uses eight, so that claims of different nodes do
 // not conflict.
-func (s *Store) takeSlot(tx *rowstore.Session, queue string) (got bool, err error) {
+func (s *Store) takeSlot(n *node, tx *rowstore.Session, queue string) (got bool, err error) {
 	for range 2 {
 		var known bool
 		if _, err := tx.One("take_slot", []any{queue}, &got, &known); err != nil || got || known {
 			return got, err
 		}
-		if err := s.make("put_slots", queue); err != nil {
+		if err := s.make(n, "put_slots", queue); err != nil {
 			return false, err
 		}
 	}
@@ -111,31 +135,37 @@ func (s *Store) takeSlot(tx *rowstore.Session, queue string) (got bool, err erro
 }
 
 // bar has no claim commit that shares the turn of claims, and that does not know what the transaction changes.
-func (s *Store) bar(tx *rowstore.Session, queue string) error {
+func (s *Store) bar(n *node, tx *rowstore.Session, queue string) error {
 	const slots = 64
 	for range 2 {
-		if n, err := tx.Exec("bar_slots", queue); err != nil || n == slots {
+		if changed, err := tx.Exec("bar_slots", queue); err != nil || changed == slots {
 			return err
 		}
-		if err := s.make("put_slots", queue); err != nil {
+		if err := s.make(n, "put_slots", queue); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("%w: the slots of the queue's claims are being made; try again", dibs.ErrUnavailable)
 }
 
-// causal refuses a caller's transaction on a cluster that may not know yet what was committed on other nodes before it began. Such
-// a one would take a lease for lost that was given there.
-func (s *Store) causal(ctx context.Context, tx dibs.SQLTx) error {
+// nodeOf is the node on which a caller's transaction is; nil if the store does not know it. It refuses one that may not know yet
+// what was committed on other nodes before it began: it would take a lease for lost that was given there.
+func (s *Store) nodeOf(ctx context.Context, tx dibs.SQLTx) (*node, error) {
 	if !s.cluster {
-		return nil
+		return s.nodes[0], nil
 	}
 	var wait int
-	if err := rowstore.One(ctx, tx, "select @@wsrep_sync_wait", &wait); err != nil {
-		return err
+	var name string
+	if err := rowstore.One(ctx, tx, "select @@wsrep_sync_wait, @@wsrep_node_name", &wait, &name); err != nil {
+		return nil, err
 	}
 	if wait&1 == 0 {
-		return &dibs.InvalidError{Field: "tx", Reason: "is in a session that does not wait for what other nodes of the cluster have committed; use a transaction of Store.DB, or a data source with wsrep_sync_wait=1"}
+		return nil, &dibs.InvalidError{Field: "tx", Reason: "is in a session that does not wait for what other nodes of the cluster have committed; use a transaction of Store.DB, or a data source with wsrep_sync_wait=1"}
 	}
-	return nil
+	for _, n := range s.nodes {
+		if known := n.name.Load(); known != nil && *known == name {
+			return n, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // a node that the store does not use is no error
 }

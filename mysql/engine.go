@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -44,7 +45,11 @@ const endWithin = 10 * time.Second
 func (e engine) Write(ctx context.Context, f func(*rowstore.Session) error) error {
 	began := time.Now()
 	for try := 1; ; try++ {
-		err := e.once(ctx, f)
+		n := e.store.near(ctx)
+		err := e.once(ctx, n, f)
+		if other := e.store.lost(n, err); other && !errors.Is(err, errUnknown) && ctx.Err() == nil {
+			continue // nothing has taken effect, and another node is there
+		}
 		if !again(err, try, time.Since(began)) && !e.store.conflict(err, time.Since(began)) || ctx.Err() != nil {
 			return e.store.failed(ctx, err)
 		}
@@ -56,8 +61,8 @@ func again(err error, tries int, took time.Duration) bool {
 	return repeatable(err) && tries < repeats && took < repeatWithin
 }
 
-func (e engine) once(ctx context.Context, f func(*rowstore.Session) error) (err error) {
-	c, err := e.store.pool.Conn(ctx)
+func (e engine) once(ctx context.Context, n *node, f func(*rowstore.Session) error) (err error) {
+	c, err := n.pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -65,7 +70,7 @@ func (e engine) once(ctx context.Context, f func(*rowstore.Session) error) (err 
 	if _, err := c.ExecContext(ctx, "start transaction"); err != nil {
 		return err
 	}
-	s := rowstore.NewSession(ctx, conn{c, true}, &e.store.sql.Dialect)
+	s := rowstore.NewSession(ctx, conn{c, true}, n.dialect)
 	if u := &e.store.upkeep; u.TryLock() {
 		before := u.memory.Upkeep
 		defer func() {
@@ -98,7 +103,7 @@ func commit(ctx context.Context, c *sql.Conn) error {
 	defer stop()
 	_, err := c.ExecContext(whole, "commit")
 	if err != nil && !repeatable(err) {
-		err = fmt.Errorf("%w: the connection was lost at the commit, so it is unknown whether the call took effect: %w", dibs.ErrUnavailable, err)
+		err = fmt.Errorf("%w: %w", errUnknown, err)
 	}
 	return err
 }
@@ -169,6 +174,11 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 }
 
 func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
-	tx, err := s.callers.BeginTx(ctx, nil)
-	return tx, s.failed(ctx, err)
+	for {
+		n := s.any()
+		tx, err := s.callers.BeginTx(ctx, nil)
+		if err == nil || ctx.Err() != nil || !s.lost(n, err) {
+			return tx, s.failed(ctx, err)
+		}
+	}
 }

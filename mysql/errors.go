@@ -24,6 +24,7 @@ const (
 	codeNoneNamed  = 1046
 	codeNoColumn   = 1054
 	codeDuplicate  = 1062
+	codeNotReady   = 1047 // the node takes no part in its cluster now
 )
 
 // hints say what to do about an error code; their errors are dibs.ErrUnavailable.
@@ -36,7 +37,7 @@ var hints = map[uint16]string{
 	1203:         "the user has no connections left; raise max_user_connections or lower MaxConns",
 	1041:         "the server is out of memory",
 	1037:         "the server is out of memory",
-	1047:         "the node is not ready: it is not part of the cluster just now",
+	codeNotReady: "the node is not ready: it is not part of the cluster just now",
 	1053:         "the server shuts down",
 	1114:         "a table is full; make room",
 	1152:         "the server has ended the connection",
@@ -52,6 +53,9 @@ var (
 	readOnly = []uint16{1290, 1792, 1836, 3032}
 	schema   = []uint16{codeNoColumn, 1091, codeNoTable, 1305, 1356}
 )
+
+// errUnknown is the error of a commit without an answer.
+var errUnknown = fmt.Errorf("%w: the connection was lost at the commit, so it is unknown whether the call took effect", dibs.ErrUnavailable)
 
 func code(err error) uint16 {
 	var db *mysql.MySQLError

@@ -24,7 +24,7 @@ func (s *Store) Statement(name string) string { return s.sql.Statements.Get(name
 
 // Explain reads the plans of the parts of a statement that are no blocks. arg gives the argument for each number.
 func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, each func(part, table, kind, extra string)) error {
-	c, err := s.pool.Conn(ctx)
+	c, err := s.any().pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, e
 // ReadBy runs a statement in a transaction that it rolls back, and returns how many rows and entries of indexes the server
 // has read for it.
 func (s *Store) ReadBy(ctx context.Context, name string, args ...any) (n int, err error) {
-	c, err := s.pool.Conn(ctx)
+	c, err := s.any().pool.Conn(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +115,7 @@ func (s *Store) Impatient() {
 
 // Stand begins a transaction of the store's own, runs a statement in it, and stands still then as a process that is stopped.
 func (s *Store) Stand(ctx context.Context, text string) error {
-	c, err := s.pool.Conn(ctx)
+	c, err := s.any().pool.Conn(ctx)
 	if err == nil {
 		_, err = c.ExecContext(ctx, "start transaction")
 	}
@@ -137,7 +137,7 @@ func (s *Store) LookAtInbox(ctx context.Context) error {
 
 // StandStill takes the turn of the inbox in a transaction, and leaves that open.
 func (s *Store) StandStill(ctx context.Context) error {
-	c, err := s.pool.Conn(ctx)
+	c, err := s.any().pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,14 @@ func (s *Store) StandStill(ctx context.Context) error {
 		return err
 	}
 	session := rowstore.NewSession(ctx, conn{tx, false}, &s.sql.Dialect)
-	if got, err := s.turn(session, rowstore.TurnInbox, "", false); err != nil || !got {
+	if got, err := s.turn(s.any(), session, rowstore.TurnInbox, "", false); err != nil || !got {
 		return fmt.Errorf("the turn was not got: %w", err)
 	}
 	return nil
+}
+
+// HomeOf is the host of the node to which calls about a queue go now.
+func (s *Store) HomeOf(ctx context.Context, queue string) string {
+	place := rowstore.PlaceOf(queue)
+	return s.at(fmt.Sprintf("queue %02x", place)).host
 }

@@ -61,7 +61,7 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f admin.Footpri
 // tried runs f in a transaction that it rolls back. In it a statement waits for a lock for a second, and it may do nothing for
 // long, as what others do is tried meanwhile.
 func (s *Store) tried(ctx context.Context, f func(rowstore.Trial) error) error {
-	c, err := s.pool.Conn(ctx)
+	c, err := s.any().pool.Conn(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (p lockProbe) held(ctx context.Context) (locks []admin.Lock, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.s.pool.Conn(ctx)
+	c, err := p.s.any().pool.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,11 @@ import (
 func (e engine) Verify(ctx context.Context, tx dibs.SQLTx) error {
 	var isolation, database, gap string
 	var readOnly, locked bool
-	if err := e.store.causal(ctx, tx); err != nil {
+	node, err := e.store.nodeOf(ctx, tx)
+	if err != nil {
 		return err
 	}
-	err := rowstore.One(ctx, tx, e.store.sql.Statements.Get("verify"), &isolation, &readOnly, &database, &gap, &locked)
+	err = rowstore.One(ctx, tx, e.store.sql.Statements.Get("verify"), &isolation, &readOnly, &database, &gap, &locked)
 	switch {
 	case unknownTable(err) || err == nil && database != e.store.identity:
 		return &dibs.InvalidError{Field: "tx", Reason: "is on another database than the store; begin it there"}
@@ -28,7 +29,10 @@ func (e engine) Verify(ctx context.Context, tx dibs.SQLTx) error {
 	case isolation != "READ-COMMITTED":
 		return wrongIsolation("is in a session with isolation " + isolation)
 	}
-	holds, err := e.store.holdsGaps(ctx, tx, gap)
+	if node == nil {
+		return nil // no connection of the store's would meet the gap
+	}
+	holds, err := e.store.holdsGaps(ctx, node, tx, gap)
 	if err == nil && holds {
 		err = wrongIsolation("was begun with an isolation of its own, REPEATABLE READ or SERIALIZABLE")
 	}
@@ -47,9 +51,9 @@ const (
 // holdsGaps reports whether a transaction that has looked for a row in a gap keeps others from inserting one: so it is in
 // REPEATABLE READ and SERIALIZABLE, and not in READ COMMITTED. The server shows the isolation of a transaction only to
 // users with the privilege PROCESS, and not before a tenth of a second has passed.
-func (s *Store) holdsGaps(ctx context.Context, tx dibs.SQLTx, gap string) (bool, error) {
+func (s *Store) holdsGaps(ctx context.Context, n *node, tx dibs.SQLTx, gap string) (bool, error) {
 	for try := 1; ; try++ {
-		_, err := conn{s.side, true}.ExecContext(ctx, s.sql.Statements.Get("try_gap"), gap)
+		_, err := conn{n.side, true}.ExecContext(ctx, s.sql.Statements.Get("try_gap"), gap)
 		switch {
 		case code(err) == codeDuplicate:
 			return false, nil

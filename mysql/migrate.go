@@ -72,7 +72,7 @@ func (s *Store) migrate(ctx context.Context, o *Options, migrating bool) error {
 const migrateWithin = time.Minute
 
 func (s *Store) upgrade(ctx context.Context, known []sqlfiles.Migration) (run []string, err error) {
-	c, err := s.pool.Conn(ctx)
+	c, err := s.any().pool.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (s *Store) upgrade(ctx context.Context, known []sqlfiles.Migration) (run []
 func (s *Store) schemaVersion(ctx context.Context, know int) (version int, err error) {
 	var needs int
 	table := s.sql.prefix + "migration"
-	err = s.pool.QueryRowContext(ctx, "select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from "+table).Scan(&version, &needs)
+	err = s.any().pool.QueryRowContext(ctx, "select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from "+table).Scan(&version, &needs)
 	switch {
 	case unknownTable(err):
 		return 0, nil

@@ -18,7 +18,8 @@ func (s *Store) Wake(queue string) { s.common().Wake(cmp.Or(queue, dibs.DefaultQ
 // look returns a session that reads: the server does not tell whether somebody has committed.
 func (s *Store) look(ctx context.Context) *rowstore.Session {
 	s.keepClock(ctx)
-	return rowstore.NewSession(ctx, conn{s.pool, true}, &s.sql.Dialect)
+	n := s.any()
+	return rowstore.NewSession(ctx, conn{n.pool, true}, n.dialect)
 }
 
 // Figures reports by name what the store's process has counted since it opened the database: the jobs that have waited for

@@ -3,6 +3,7 @@ package open
 import (
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -103,12 +104,28 @@ func openMySQL(place string) (*sql.DB, error) {
 		return nil, err
 	}
 	delete(config.Params, "pool_max_conns")
-	connector, err := driver.NewConnector(config)
-	if err != nil {
-		return nil, err
-	}
-	return sql.OpenDB(connector), nil
+	return sql.OpenDB(&anyHost{config: config}), nil
 }
+
+// anyHost connects to the first server of a data source that answers. The data source may name several of one cluster.
+type anyHost struct{ config *driver.Config }
+
+func (a *anyHost) Connect(ctx context.Context) (conn sqldriver.Conn, err error) {
+	for _, host := range mysql.Hosts(a.config.Addr) {
+		one := a.config.Clone()
+		one.Addr = host
+		connector, wrong := driver.NewConnector(one)
+		if wrong != nil {
+			return nil, wrong
+		}
+		if conn, err = connector.Connect(ctx); err == nil || !mysqlAway(err) {
+			break
+		}
+	}
+	return conn, err
+}
+
+func (*anyHost) Driver() sqldriver.Driver { return driver.MySQLDriver{} }
 
 // dropMySQLTables drops the tables and views with the prefix.
 func dropMySQLTables(ctx context.Context, place, prefix string) error {

@@ -27,6 +27,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
+	ctx = s.nearQueue(ctx, r.Queue)
 	_, _ = s.takeInbox(ctx, sweepEvery) // a claim that finds no job reports the error below
 	jobs, err := s.claimOnce(ctx, r)
 	if err != nil || len(jobs) > 0 {
@@ -163,7 +164,11 @@ func (s *Session) newClaim(q *queue, worker string, lease time.Duration) *pendin
 	if s.placesAt > 0 {
 		now = min(now, s.placesAt)
 	}
-	return &pendingClaim{queue: q, worker: worker, token: checks.NewToken(), now: now, until: now + micro(lease)}
+	token := checks.NewToken()
+	if s.certified() {
+		token[0] = PlaceOf(q.Name)
+	}
+	return &pendingClaim{queue: q, worker: worker, token: token, now: now, until: now + micro(lease)}
 }
 
 // room is how many jobs a claim may take: no more than the queue's concurrency limit and rate

@@ -18,6 +18,9 @@ const extendAtOnce = 500
 // Extend makes the named leases end d from now.
 func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (all dibs.Extended, err error) {
 	leases, refused := checks.Extend(leases, d)
+	if len(leases) > 0 {
+		ctx = s.nearClaim(ctx, leases[0].Token)
+	}
 	for rest := leases; ; rest = rest[extendAtOnce:] {
 		some := rest[:min(len(rest), extendAtOnce)]
 		e, err := s.extendSome(ctx, some, d, refused)

@@ -17,6 +17,9 @@ import (
 
 // Finish writes outcomes; those whose token is no longer good are refused.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	if len(outcomes) > 0 {
+		ctx = s.nearClaim(ctx, outcomes[0].Token)
+	}
 	return s.finishAll(ctx, outcomes, func(outcomes []dibs.Outcome) (r refused, err error) {
 		err = s.write(ctx, "finish", func(tx *Session) (err error) {
 			r, err = tx.finish(outcomes)

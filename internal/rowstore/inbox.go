@@ -58,6 +58,7 @@ func (s *Store) takeInbox(ctx context.Context, every time.Duration) (found bool,
 		}
 	}
 	defer func() { <-s.inbox.turn }()
+	ctx = s.nearUpkeep(ctx)
 	began := time.Now()
 	if began.Sub(s.inbox.lookedAt) < every {
 		return false, nil

@@ -61,6 +61,7 @@ func (s *Session) putQueue(q dibs.Queue) error {
 
 // ChangeQueue has f change a queue's settings: see dibs.Database.
 func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
+	ctx = s.nearQueue(ctx, name)
 	read := func() (dibs.Queue, error) { return s.settings(ctx, name) }
 	return settings.ChangeQueue(name, f, read, func(before, after dibs.Queue) error {
 		return s.write(ctx, "change queue", func(tx *Session) error {

@@ -10,6 +10,7 @@ import (
 // Resume gives a restarted worker the jobs that a worker of the same name still holds.
 func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	arguments := checks.Resume(&r)
+	ctx = s.nearQueue(ctx, r.Queue)
 	return call(ctx, s, "resume", arguments, func(tx *Session) ([]*dibs.RawJob, error) { return tx.resume(r) })
 }
 

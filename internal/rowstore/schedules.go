@@ -204,7 +204,9 @@ func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) 
 }
 
 // Tick enqueues the jobs of the ticks that have come.
-func (s *Store) Tick(ctx context.Context) error { return s.write(ctx, "tick", (*Session).tick) }
+func (s *Store) Tick(ctx context.Context) error {
+	return s.write(s.nearUpkeep(ctx), "tick", (*Session).tick)
+}
 
 // nextTick is when the next tick of any schedule comes, if one will.
 func (s *Session) nextTick() (next time.Time, found bool, err error) {

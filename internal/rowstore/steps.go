@@ -28,7 +28,7 @@ func (s *Store) PutStep(ctx context.Context, l dibs.Lease, name string, value js
 	if err := checks.Step(l, name, value); err != nil {
 		return err
 	}
-	return s.write(ctx, "put step", func(tx *Session) error { return tx.putStep(l, name, value) })
+	return s.write(s.nearClaim(ctx, l.Token), "put step", func(tx *Session) error { return tx.putStep(l, name, value) })
 }
 
 // Steps is Store.Steps in the transaction.

@@ -27,6 +27,7 @@ var finalStates = []dibs.State{dibs.Completed, dibs.Dead, dibs.Cancelled}
 // Sweep does what is due by the clock: see dibs.Store.
 func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	var sum dibs.Swept
+	ctx = s.nearUpkeep(ctx)
 	if _, err := s.takeInbox(ctx, 0); err != nil {
 		return sum, err
 	}
