@@ -151,7 +151,7 @@ func insertCounting(ctx context.Context, tx dibs.SQLTx, text string, args []any)
 func (e engine) Open(ctx context.Context, tx dibs.SQLTx) error {
 	var open bool
 	err := rowstore.One(ctx, tx, "select @@in_transaction", &open)
-	if err == nil && !open || code(err) == codeDeadlock { // a node of a cluster may say so only now
+	if err == nil && !open {
 		err = rowstore.ErrRolledBack
 	}
 	return err

@@ -71,7 +71,7 @@ func (r *run) faultsOfProcesses() []fault {
 	if lab.CanSuspend {
 		all = append(all, fault{1500 * time.Millisecond, r.stopOne})
 	}
-	if r.onServer() {
+	if r.onServer() && !r.onCluster() {
 		all = append(all, fault{30 * time.Millisecond, r.cutOne})
 	}
 	return all

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"database/sql"
+	"net/url"
 	"strings"
 )
 
@@ -38,6 +39,13 @@ func (r *run) kind() kind {
 
 // onServer reports whether the database is on a server.
 func (r *run) onServer() bool { return r.kind().free != "" }
+
+// onCluster reports whether the database is on several servers. Then connections pass through no proxies: a store chooses nodes by
+// their addresses.
+func (r *run) onCluster() bool {
+	u, err := url.Parse(r.URL)
+	return err == nil && isMariaDB(r.URL) && strings.Contains(u.Host, ",")
+}
 
 func isMariaDB(rawURL string) bool {
 	return strings.HasPrefix(rawURL, "mysql://") || strings.HasPrefix(rawURL, "mariadb://")

@@ -86,6 +86,18 @@ func throughProxy(rawURL string, user *url.Userinfo, address string, pool int) (
 	return u.String(), nil
 }
 
+// withPool returns rawURL with a limit of a store's connections.
+func withPool(rawURL string, pool int) (string, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return "", err
+	}
+	query := u.Query()
+	query.Set("pool_max_conns", strconv.Itoa(pool))
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
+	return u.String(), nil
+}
+
 func (p *proxy) accept() {
 	for {
 		client, err := p.listener.Accept()

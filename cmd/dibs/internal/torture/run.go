@@ -195,7 +195,7 @@ func (r *run) judge(ctx context.Context) (result *Result, err error) {
 type seat struct {
 	*lab.Seat
 	part  Part
-	proxy *proxy // nil without a server
+	proxy *proxy // nil without a server, and on a cluster
 }
 
 // addSeats makes the seats of all workers, or of all producers. On a server the connections of each
@@ -208,11 +208,15 @@ func (r *run) addSeats(n int, name string, producer bool, pool int) error {
 		}
 		var through *proxy
 		url := r.URL
-		if r.onServer() {
-			var err error
-			if through, url, err = newProxy(r.URL, pool); err != nil {
-				return err
-			}
+		var err error
+		switch {
+		case r.onCluster():
+			url, err = withPool(r.URL, pool)
+		case r.onServer():
+			through, url, err = newProxy(r.URL, pool)
+		}
+		if err != nil {
+			return err
 		}
 		r.addSeat(part, through, url)
 	}
