@@ -44,7 +44,7 @@ func (s *Store) keepClock(ctx context.Context) {
 
 func (s *Store) readClock(ctx context.Context, began time.Time) error {
 	var now int64
-	err := rowstore.One(ctx, conn{s.near(ctx).pool, true}, s.sql.Statements.Get("clock_now"), &now)
+	err := rowstore.One(ctx, conn{s.near(ctx).pool, s.joined()}, s.sql.Statements.Get("clock_now"), &now)
 	if err == nil {
 		s.clock.note(began, now)
 	}

@@ -90,6 +90,14 @@ func compare(a, b [3]int) int {
 	return 0
 }
 
+// joined says how the store's own connections get the statements of a file.
+func (s *Store) joined() joining {
+	if s.cluster {
+		return inBlock
+	}
+	return inPacket
+}
+
 // conflictsFor is how long a transaction is begun again that fails as others on other nodes write the same rows.
 const conflictsFor = 10 * time.Second
 

@@ -56,7 +56,7 @@ func (s *Store) Diagnose(ctx context.Context, parts ...string) (r admin.Diagnosi
 func (s *Store) facts(ctx context.Context, statement string) (facts []admin.Fact, err error) {
 	ctx, stop := context.WithTimeout(ctx, lookWithin)
 	defer stop()
-	err = rowstore.Each(ctx, conn{s.any().pool, true}, s.sql.Statements.Get(statement), func(rows *sql.Rows) error {
+	err = rowstore.Each(ctx, conn{s.any().pool, s.joined()}, s.sql.Statements.Get(statement), func(rows *sql.Rows) error {
 		var f admin.Fact
 		var age int64
 		err := rows.Scan(&f.Name, reads.Text(&f.About), &f.ID, &f.N, &f.Of, &age, reads.Text(&f.Text))

@@ -70,7 +70,7 @@ func (e engine) once(ctx context.Context, n *node, f func(*rowstore.Session) err
 	if _, err := c.ExecContext(ctx, "start transaction"); err != nil {
 		return err
 	}
-	s := rowstore.NewSession(ctx, conn{c, true}, n.dialect)
+	s := rowstore.NewSession(ctx, conn{c, e.store.joined()}, n.dialect)
 	if u := &e.store.upkeep; u.TryLock() {
 		before := u.memory.Upkeep
 		defer func() {

@@ -73,7 +73,7 @@ func (s *Store) ReadBy(ctx context.Context, name string, args ...any) (n int, er
 		return 0, err
 	}
 	nothing := func(*sql.Rows) error { return nil }
-	if err := rowstore.Each(ctx, conn{c, true}, s.sql.Statements.Get(name), nothing, args...); err != nil {
+	if err := rowstore.Each(ctx, conn{c, s.joined()}, s.sql.Statements.Get(name), nothing, args...); err != nil {
 		return 0, err
 	}
 	after, err := handlerReads(ctx, c)
@@ -145,7 +145,7 @@ func (s *Store) StandStill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	session := rowstore.NewSession(ctx, conn{tx, false}, &s.sql.Dialect)
+	session := rowstore.NewSession(ctx, conn{tx, apart}, &s.sql.Dialect)
 	if got, err := s.turn(s.any(), session, rowstore.TurnInbox, "", false); err != nil || !got {
 		return fmt.Errorf("the turn was not got: %w", err)
 	}

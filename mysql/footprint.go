@@ -78,7 +78,7 @@ func (s *Store) tried(ctx context.Context, f func(rowstore.Trial) error) error {
 		return err
 	}
 	defer rollback(ctx, c)
-	return f(rowstore.Trial{Session: rowstore.NewSession(ctx, conn{c, true}, &s.sql.Dialect)})
+	return f(rowstore.Trial{Session: rowstore.NewSession(ctx, conn{c, s.joined()}, &s.sql.Dialect)})
 }
 
 // lockProbe examines a claim in an open transaction.
@@ -113,7 +113,7 @@ func (p lockProbe) held(ctx context.Context) (locks []admin.Lock, err error) {
 		return nil, err
 	}
 	defer rollback(ctx, c)
-	err = rowstore.Each(ctx, conn{c, true}, p.s.sql.Statements.Get("locks_rows"), func(rows *sql.Rows) error {
+	err = rowstore.Each(ctx, conn{c, p.s.joined()}, p.s.sql.Statements.Get("locks_rows"), func(rows *sql.Rows) error {
 		var table string
 		var all, shared, alone int
 		err := rows.Scan(&table, &all, &shared, &alone)

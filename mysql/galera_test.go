@@ -5,12 +5,16 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	driver "github.com/go-sql-driver/mysql"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/dibs-queue/dibs/internal/lab/mytest"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // TestWhatGaleraKeepsApart shows on what docs/design/0037-galera.md stands.
@@ -95,7 +99,6 @@ func galeraCode(err error) uint16 {
 	return 0
 }
 
-// TestATransactionBeginsWithAllThatWasCommittedAnywhere also looks at ids.
 func TestATransactionBeginsWithAllThatWasCommittedAnywhere(t *testing.T) {
 	t.Parallel()
 	c := mytest.NewCluster(t, 2)
@@ -117,20 +120,105 @@ func TestATransactionBeginsWithAllThatWasCommittedAnywhere(t *testing.T) {
 	if old > 0 {
 		t.Errorf("%d of 300 transactions did not see what was committed before they began", old)
 	}
-	conn, err := b.Conn(context.Background())
-	if err != nil {
+}
+
+// TestATransactionThatIsRolledBackForAnotherNodeSaysSo has a node roll transactions back at any moment, also between two statements,
+// as others change the rows that they lock. What a transaction has written must be there as a whole if its commit was acknowledged,
+// and not at all if it failed with 1213. In packets of several statements that is not so: the rest of a packet runs outside of the
+// transaction.
+func TestATransactionThatIsRolledBackForAnotherNodeSaysSo(t *testing.T) {
+	needs.Night(t, soLong)
+	t.Parallel()
+	c := mytest.NewCluster(t, 2)
+	a, b := galeraPool(t, c.Nodes[0]), galeraPool(t, c.Nodes[1])
+	mustRun(t, a, "create table hot (id bigint primary key, n bigint not null); insert into hot values (0, 0), (1, 0)")
+	for _, table := range written {
+		mustRun(t, a, "create table "+table+" (id bigint primary key)")
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	const clients = 8
+	var all errgroup.Group
+	acknowledged, failed := [clients][]int64{}, [clients]int{}
+	for client := range clients {
+		db := a
+		if client%4 == 3 { // these make the others fail
+			db = b
+		}
+		all.Go(func() error {
+			for id := int64(client); ctx.Err() == nil; id += clients {
+				committed, err := inParts(db, id, id/clients%2, client%2 == 0)
+				switch {
+				case err != nil:
+					return err
+				case committed:
+					acknowledged[client] = append(acknowledged[client], id)
+				default:
+					failed[client]++
+				}
+			}
+			return nil
+		})
+	}
+	if err := all.Wait(); err != nil {
 		t.Fatal(err)
+	}
+	want := slices.Sorted(slices.Values(slices.Concat(acknowledged[:]...)))
+	for _, table := range written {
+		if got := idsIn(t, b, table); !slices.Equal(got, want) {
+			t.Errorf("%d rows are in %s, and %d transactions were committed", len(got), table, len(want))
+		}
+	}
+	t.Logf("%d transactions were committed; of the clients' failed %v", len(want), failed)
+	if failed == [clients]int{} {
+		t.Error("no transaction failed")
+	}
+}
+
+// written are the tables of which each transaction writes all.
+var written = []string{"one", "two", "three"}
+
+// inParts is a transaction of several parts, each of several statements, one by one or as a block. It reports whether the transaction
+// was committed, or rolled back with 1213.
+func inParts(db *sql.DB, id, hot int64, blocks bool) (committed bool, err error) {
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		return false, err
 	}
 	defer conn.Close()
-	var before, after int
-	_ = conn.QueryRowContext(context.Background(), "select @@auto_increment_increment").Scan(&before)
-	if err := c.Nodes[0].Stop(); err != nil {
-		t.Fatal(err)
+	for _, part := range []string{
+		"start transaction",
+		fmt.Sprintf("insert into one values (%d); select id from hot where id = %d for update; do sleep(0.001)", id, hot),
+		fmt.Sprintf("insert into two values (%d); update hot set n = n + 1 where id = %d; do sleep(0.001)", id, hot),
+		fmt.Sprintf("do sleep(0.001); insert into three values (%d)", id),
+		"commit",
+	} {
+		statements := strings.Split(part, "; ")
+		if blocks && len(statements) > 1 {
+			statements = []string{"begin not atomic " + part + "; end"}
+		}
+		for _, text := range statements {
+			if _, err := conn.ExecContext(context.Background(), text); galeraCode(err) == 1213 {
+				_, err = conn.ExecContext(context.Background(), "rollback")
+				return false, err
+			} else if err != nil {
+				return false, fmt.Errorf("%s: %w", text, err)
+			}
+		}
 	}
-	if err := c.Nodes[1].Joined(1); err != nil {
-		t.Fatal(err)
+	return true, nil
+}
+
+func idsIn(t *testing.T, db *sql.DB, table string) (ids []int64) {
+	t.Helper()
+	rows, err := db.Query("select id from " + table + " order by id")
+	must(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		must(t, rows.Scan(&id))
+		ids = append(ids, id)
 	}
-	time.Sleep(time.Second)
-	_ = conn.QueryRowContext(context.Background(), "select @@auto_increment_increment").Scan(&after)
-	t.Logf("the step between ids was %d, and is %d in the same session", before, after)
+	must(t, rows.Err())
+	return ids
 }

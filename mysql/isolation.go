@@ -53,7 +53,7 @@ const (
 // users with the privilege PROCESS, and not before a tenth of a second has passed.
 func (s *Store) holdsGaps(ctx context.Context, n *node, tx dibs.SQLTx, gap string) (bool, error) {
 	for try := 1; ; try++ {
-		_, err := conn{n.side, true}.ExecContext(ctx, s.sql.Statements.Get("try_gap"), gap)
+		_, err := conn{n.side, s.joined()}.ExecContext(ctx, s.sql.Statements.Get("try_gap"), gap)
 		switch {
 		case code(err) == codeDuplicate:
 			return false, nil

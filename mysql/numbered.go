@@ -15,8 +15,19 @@ import (
 // they stand there, and runs the parts of a file one after the other.
 type conn struct {
 	dibs.SQLTx
-	packets bool // the connection takes several statements in one packet
+	joined joining
 }
+
+// joining says how the statements of a file go to the server.
+type joining int
+
+const (
+	apart    joining = iota // one after the other: callers' connections
+	inPacket                // in one packet
+	// in one block, to a node of a cluster: if a packet's transaction is rolled back for another node's, the rest of the packet runs
+	// outside of it
+	inBlock
+)
 
 // part is one statement of a file, as the driver takes it.
 type part struct {
@@ -34,6 +45,7 @@ type parameter struct {
 type statement struct {
 	parts []part
 	whole part // all parts as one text
+	block part // the same as a block
 }
 
 // then stands between the statements of a file. The last one returns the rows.
@@ -58,6 +70,9 @@ func parse(text string) *statement {
 		s.whole.order = append(s.whole.order, p.order...)
 	}
 	s.whole.text = strings.Join(texts, ";\n")
+	if s.block = s.whole; len(texts) > 1 {
+		s.block.text = "begin not atomic\n" + s.whole.text + ";\nend"
+	}
 	parsed.Store(text, s)
 	return s
 }
@@ -100,8 +115,11 @@ func (p part) args(args []any) []any {
 // lead runs all parts but the last, which it returns.
 func (c conn) lead(ctx context.Context, text string, args []any) (part, error) {
 	s := parse(text)
-	if c.packets {
+	switch c.joined {
+	case inPacket:
 		return s.whole, nil
+	case inBlock:
+		return s.block, nil
 	}
 	last := len(s.parts) - 1
 	for _, p := range s.parts[:last] {

@@ -98,7 +98,7 @@ func open(ctx context.Context, address string, o *Options, migrating bool) (*Sto
 	}
 	s := &Store{sql: text, upkeep: upkeep{memory: rowstore.NewMemory()}, own: rand.Text()}
 	s.ended, s.end = context.WithCancel(context.Background())
-	text.Insert, text.Now, text.NoteTime, text.Wrap = s.insert, s.clock.now, s.clock.note, func(tx dibs.SQLTx) dibs.SQLTx { return conn{tx, false} }
+	text.Insert, text.Now, text.NoteTime, text.Wrap = s.insert, s.clock.now, s.clock.note, func(tx dibs.SQLTx) dibs.SQLTx { return conn{tx, apart} }
 	if err = s.connect(config, o); err == nil {
 		if err = s.server(ctx); err == nil {
 			err = s.findCluster(ctx, config, o)
@@ -122,7 +122,7 @@ func open(ctx context.Context, address string, o *Options, migrating bool) (*Sto
 
 // identify reads who the database is, so that a caller's transaction on another one is noticed.
 func (s *Store) identify(ctx context.Context) error {
-	c := conn{s.any().side, true}
+	c := conn{s.any().side, s.joined()}
 	if _, err := c.ExecContext(ctx, s.sql.Statements.Get("put_turn"), "database", rand.Text()); err != nil && !waitedTooLong(err) {
 		return err
 	}
@@ -143,7 +143,9 @@ func (s *Store) Close() (err error) {
 }
 
 func (s *Store) release() error {
-	s.end()
+	if s.end != nil {
+		s.end()
+	}
 	s.watching.Wait()
 	return s.closePools()
 }
@@ -187,7 +189,7 @@ func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows)
 	s.keepClock(ctx)
 	for {
 		n, read := s.near(ctx), false
-		err := rowstore.Each(ctx, conn{n.pool, true}, s.sql.Statements.Get(statement), func(rows *sql.Rows) error {
+		err := rowstore.Each(ctx, conn{n.pool, s.joined()}, s.sql.Statements.Get(statement), func(rows *sql.Rows) error {
 			read = true
 			return each(rows)
 		}, args...)

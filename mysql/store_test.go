@@ -59,9 +59,9 @@ func openWith(t testing.TB, address string, o mysql.Options) *mysql.Store {
 }
 
 // callers is a pool of a program that has settings of its own.
-func callers(t testing.TB, address string) *sql.DB {
+func callers(t testing.TB, address string, more ...string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("mysql", address+"?tx_isolation=%27READ-COMMITTED%27&sql_mode=%27PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES%27")
+	db, err := sql.Open("mysql", address+"?tx_isolation=%27READ-COMMITTED%27&sql_mode=%27PIPES_AS_CONCAT,NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES%27"+strings.Join(more, ""))
 	if err != nil {
 		t.Fatal(err)
 	}

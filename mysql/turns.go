@@ -82,7 +82,7 @@ func (s *Store) lockKeys(n *node, tx *rowstore.Session, keys []rowstore.UniqueKe
 func (s *Store) make(n *node, statement string, args ...any) error {
 	s.making.Lock()
 	defer s.making.Unlock()
-	_, err := conn{n.side, true}.ExecContext(context.Background(), s.sql.Statements.Get(statement), args...)
+	_, err := conn{n.side, s.joined()}.ExecContext(context.Background(), s.sql.Statements.Get(statement), args...)
 	if waitedTooLong(err) || repeatable(err) {
 		return nil
 	}

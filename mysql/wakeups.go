@@ -19,7 +19,7 @@ func (s *Store) Wake(queue string) { s.common().Wake(cmp.Or(queue, dibs.DefaultQ
 func (s *Store) look(ctx context.Context) *rowstore.Session {
 	s.keepClock(ctx)
 	n := s.any()
-	return rowstore.NewSession(ctx, conn{n.pool, true}, n.dialect)
+	return rowstore.NewSession(ctx, conn{n.pool, s.joined()}, n.dialect)
 }
 
 // Figures reports by name what the store's process has counted since it opened the database: the jobs that have waited for
