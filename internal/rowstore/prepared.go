@@ -86,7 +86,11 @@ func Each(ctx context.Context, conn dibs.SQLTx, text string, f func(*sql.Rows) e
 			return err
 		}
 	}
-	return rows.Err()
+	err = rows.Err()
+	if ended := rows.Close(); err == nil {
+		err = ended // a block of statements may fail when it has sent its rows
+	}
+	return err
 }
 
 // One reads the single row that a statement returns.
