@@ -23,10 +23,11 @@ func TestStoreOnACluster(t *testing.T) {
 		at := func(i int) string { return strings.TrimSuffix(c.Nodes[i].Address(), "dibs") + name }
 		s := openStore(t, at(0))
 		return storetest.Setup{
-			Store:   s,
-			Another: func(t testing.TB) admin.Database { return openStore(t, at(1)) },
-			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(callers(t, at(0), "&wsrep_sync_wait=1"), s.SQLTx)},
-			Pass:    func(ctx context.Context, d time.Duration) error { return pass(ctx, s.DB(), d) },
+			Conflicts: true,
+			Store:     s,
+			Another:   func(t testing.TB) admin.Database { return openStore(t, at(1)) },
+			Begin:     map[string]storetest.Begin{"sql": storetest.SQL(callers(t, at(0), "&wsrep_sync_wait=1"), s.SQLTx)},
+			Pass:      func(ctx context.Context, d time.Duration) error { return pass(ctx, s.DB(), d) },
 		}
 	})
 }

@@ -43,6 +43,9 @@ type Setup struct {
 	// Pass lets time pass: it subtracts d from every time in the database, and all stores on it
 	// forget the times that they remember. If it is nil, tests wait instead.
 	Pass func(ctx context.Context, d time.Duration) error
+	// Conflicts says that a caller's transaction may fail with dibs.ErrUnavailable, as others have written the same rows on another
+	// node of a cluster.
+	Conflicts bool
 }
 
 // Begin begins a caller's transaction on the database of a Setup.

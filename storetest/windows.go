@@ -213,7 +213,7 @@ func (t *test) enqueueSomehow(db admin.Database, r *rand.Rand, period time.Durat
 		}
 		return err
 	})
-	if errors.Is(err, errRollBack) {
+	if errors.Is(err, errRollBack) || t.Conflicts && errors.Is(err, dibs.ErrUnavailable) {
 		return nil, nil
 	}
 	return done, err
