@@ -1,6 +1,6 @@
 # make help prints what stands here before each target. All of it needs Go alone, but for test,
 # night, torture, soak, bench and postgres, which find or install PostgreSQL.
-.PHONY: check test night help demo picture screenshots torture soak bench postgres fmt lint gofumpt analyze others fuzz portable workflows vulnerabilities
+.PHONY: check test night cluster-test help demo picture screenshots torture soak bench postgres fmt lint gofumpt analyze others fuzz portable workflows vulnerabilities
 
 tool := GOWORK=off go tool -modfile=$(CURDIR)/tools/go.mod
 all := ./... ./cmd/dibs/...
@@ -19,6 +19,10 @@ test: lint
 # what is too long for make test, for hours: docs/proof.md
 night:
 	scripts/night.sh
+
+# a Galera cluster of three nodes, which are killed, stopped, frozen and cut off: docs/design/0037-galera.md
+cluster-test:
+	@scripts/cluster.sh
 
 # this list
 help:

@@ -37,6 +37,7 @@ var onlyIn = map[string]map[string]string{
 		"line_windows":   "by a lock of the system's",
 		"locked":         "rows that other transactions hold are passed over, where others write meanwhile",
 		"path":           "a file has a path",
+		"place":          "on a cluster the calls about a queue go to one node",
 		"prepared":       "statements are prepared for each connection",
 		"rows":           "columns are read by scanners of database/sql",
 		"session":        "one transaction serves many calls",

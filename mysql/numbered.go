@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"regexp"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ type statement struct {
 	parts []part
 	whole part // all parts as one text
 	block part // the same as a block
+	count part // the same as a block that returns how many rows the last part has changed
 }
 
 // then stands between the statements of a file. The last one returns the rows.
@@ -72,6 +74,7 @@ func parse(text string) *statement {
 	s.whole.text = strings.Join(texts, ";\n")
 	if s.block = s.whole; len(texts) > 1 {
 		s.block.text = "begin not atomic\n" + s.whole.text + ";\nend"
+		s.count = part{"begin not atomic\n" + s.whole.text + ";\nselect row_count();\nend", s.whole.order}
 	}
 	parsed.Store(text, s)
 	return s
@@ -131,6 +134,9 @@ func (c conn) lead(ctx context.Context, text string, args []any) (part, error) {
 }
 
 func (c conn) ExecContext(ctx context.Context, text string, args ...any) (sql.Result, error) {
+	if s := parse(text); c.joined == inBlock && len(s.parts) > 1 {
+		return counted(ctx, c.SQLTx, s.count.text, s.count.args(args))
+	}
 	p, err := c.lead(ctx, text, args)
 	if err != nil {
 		return nil, err
@@ -144,4 +150,25 @@ func (c conn) QueryContext(ctx context.Context, text string, args ...any) (*sql.
 		return nil, err
 	}
 	return c.SQLTx.QueryContext(ctx, p.text, p.args(args)...)
+}
+
+// counted runs a block that returns how many rows it has changed: the server's own count is of all its statements.
+func counted(ctx context.Context, tx dibs.SQLTx, text string, args []any) (sql.Result, error) {
+	rows, err := tx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var n int64
+	for more := true; more; more = rows.NextResultSet() {
+		for rows.Next() {
+			if err := rows.Scan(&n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return driver.RowsAffected(n), rows.Close()
 }

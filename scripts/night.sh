@@ -4,7 +4,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-all='tests portable versions faults torture fuzz'
+all='tests portable versions faults torture cluster fuzz'
 parts=${*:-$all}
 for part in $parts; do
 	case " $all " in
@@ -54,6 +54,9 @@ torture() {
 	go run ./cmd/dibs torture || return 1
 	go run ./cmd/dibs torture --pg-bin "$DIBS_PG_BIN"
 }
+
+# Three nodes of a Galera cluster: the conformance suite, what the store stands on, and five minutes of faults.
+cluster() { DIBS_CLUSTER_FOR=${DIBS_CLUSTER_FOR:-5m} scripts/cluster.sh; }
 
 fuzz() { scripts/fuzz.sh; }
 

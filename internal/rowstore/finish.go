@@ -55,6 +55,9 @@ func (s *Store) finishAll(ctx context.Context, outcomes []dibs.Outcome, write fu
 	var left dibs.FinishError
 	for began := time.Now(); ; time.Sleep(busyPause) {
 		r, err := write(outcomes)
+		if err == nil {
+			s.notLost(ctx, outcomes, &r)
+		}
 		switch all := idsOf(outcomes); {
 		case err != nil && left.Err == nil:
 			return err

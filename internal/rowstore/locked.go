@@ -1,7 +1,9 @@
 package rowstore
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"slices"
 
 	"github.com/dibs-queue/dibs"
@@ -34,13 +36,15 @@ type lastLease struct {
 }
 
 func (s *Session) lastLeases(ids []int64, all map[int64]lastLease) error {
-	return s.each("tokens", func(rows *sql.Rows) error {
-		var id int64
-		var l lastLease
-		err := rows.Scan(&id, reads.Token(&l.token), &l.until)
-		all[id] = l
-		return err
-	}, jsonIDs(ids))
+	return s.each("tokens", func(rows *sql.Rows) error { return scanLease(rows, all) }, jsonIDs(ids))
+}
+
+func scanLease(rows *sql.Rows, all map[int64]lastLease) error {
+	var id int64
+	var l lastLease
+	err := rows.Scan(&id, reads.Token(&l.token), &l.until)
+	all[id] = l
+	return err
 }
 
 // passedOver returns the claims some of whose jobs were not found only because other transactions have locked
@@ -94,4 +98,55 @@ func (s *Session) keysLocked(jobs []*endedJob, keys []UniqueKey) error {
 		}
 	}
 	return nil
+}
+
+// On a cluster a caller's transaction that began before a lease was given or extended on another node may not know that yet. A read of
+// its own knows all that was committed anywhere.
+
+// holds finds those of the leases that hold, whatever a transaction knows.
+func (s *Store) holds(ctx context.Context, leases []dibs.Lease) (map[int64]bool, error) {
+	ids := make([]int64, len(leases))
+	for i, l := range leases {
+		ids[i] = l.ID
+	}
+	all := map[int64]lastLease{}
+	err := s.read(ctx, "tokens", func(rows *sql.Rows) error { return scanLease(rows, all) }, jsonIDs(ids))
+	held, now := map[int64]bool{}, s.now()
+	for _, l := range leases {
+		is, ok := all[l.ID]
+		held[l.ID] = ok && is.token == l.Token && is.until > now
+	}
+	return held, err
+}
+
+// notLost has those of the lost outcomes tried again whose leases hold, as far as can be known.
+func (s *Store) notLost(ctx context.Context, outcomes []dibs.Outcome, r *refused) {
+	if c := s.concurrent(); c == nil || !c.Certified || len(r.lost) == 0 {
+		return
+	}
+	var leases []dibs.Lease
+	for i := range outcomes {
+		if o := &outcomes[i]; slices.Contains(r.lost, o.ID) {
+			leases = append(leases, dibs.Lease{ID: o.ID, Token: o.Token})
+		}
+	}
+	held, err := s.holds(ctx, leases)
+	r.lost = slices.DeleteFunc(r.lost, func(id int64) bool {
+		again := held[id] || err != nil
+		if again {
+			r.busy = append(r.busy, id)
+		}
+		return again
+	})
+}
+
+// holdsElsewhere has a call made again that takes a lease for lost which holds.
+func (s *Store) holdsElsewhere(ctx context.Context, l dibs.Lease, err error) error {
+	if c := s.concurrent(); c == nil || !c.Certified || !errors.Is(err, dibs.ErrLeaseLost) {
+		return err
+	}
+	if held, unread := s.holds(ctx, []dibs.Lease{l}); unread != nil || held[l.ID] {
+		return errAgain
+	}
+	return err
 }

@@ -45,7 +45,7 @@ func (t *Tx) Steps(ctx context.Context, l dibs.Lease) (all []dibs.StepDone, err 
 		if err = s.each("steps", list.scan, l.ID, tokenOrNull(l.Token), now); err == nil {
 			all, err = list.of(l)
 		}
-		return err
+		return t.store.holdsElsewhere(ctx, l, err)
 	})
 	return all, err
 }
@@ -55,7 +55,7 @@ func (t *Tx) PutStep(ctx context.Context, l dibs.Lease, name string, value json.
 	if err := checks.Step(l, name, value); err != nil {
 		return err
 	}
-	return t.do(ctx, "put step", func(s *Session) error { return s.putStep(l, name, value) })
+	return t.do(ctx, "put step", func(s *Session) error { return t.store.holdsElsewhere(ctx, l, s.putStep(l, name, value)) })
 }
 
 func (s *Session) putStep(l dibs.Lease, name string, value json.RawMessage) error {
