@@ -8,15 +8,12 @@ import (
 
 	"github.com/dibs-queue/dibs/admin"
 	"github.com/dibs-queue/dibs/internal/lab/mytest"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/storetest"
 )
 
 // TestStoreOnACluster runs the conformance suite on two nodes of three: the store and callers' transactions on the first, the other
 // store on the second. An open transaction keeps others of its node from its jobs; those of other nodes it makes fail, or they it.
 func TestStoreOnACluster(t *testing.T) {
-	needs.Night(t, soLong)
-	t.Parallel()
 	c := mytest.NewCluster(t, 3)
 	storetest.Run(t, storetest.MariaDB, func(t testing.TB) storetest.Setup {
 		name := c.Database(t)

@@ -14,12 +14,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dibs-queue/dibs/internal/lab/mytest"
-	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // TestWhatGaleraKeepsApart shows on what docs/design/0037-galera.md stands.
 func TestWhatGaleraKeepsApart(t *testing.T) {
-	t.Parallel()
 	c := mytest.NewCluster(t, 2)
 	a, b := galeraPool(t, c.Nodes[0]), galeraPool(t, c.Nodes[1])
 	mustRun(t, a, "create table t (id bigint auto_increment primary key, n int not null, m int not null)")
@@ -100,7 +98,6 @@ func galeraCode(err error) uint16 {
 }
 
 func TestATransactionBeginsWithAllThatWasCommittedAnywhere(t *testing.T) {
-	t.Parallel()
 	c := mytest.NewCluster(t, 2)
 	a, b := galeraPool(t, c.Nodes[0]), galeraPool(t, c.Nodes[1])
 	mustRun(t, a, "create table t (id bigint auto_increment primary key, n int not null)")
@@ -127,8 +124,6 @@ func TestATransactionBeginsWithAllThatWasCommittedAnywhere(t *testing.T) {
 // and not at all if it failed with 1213. In packets of several statements that is not so: the rest of a packet runs outside of the
 // transaction.
 func TestATransactionThatIsRolledBackForAnotherNodeSaysSo(t *testing.T) {
-	needs.Night(t, soLong)
-	t.Parallel()
 	c := mytest.NewCluster(t, 2)
 	a, b := galeraPool(t, c.Nodes[0]), galeraPool(t, c.Nodes[1])
 	mustRun(t, a, "create table hot (id bigint primary key, n bigint not null); insert into hot values (0, 0), (1, 0)")

@@ -8,14 +8,11 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab/mytest"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/mysql"
 )
 
 // TestCallsGoToAnotherNodeAndBack kills and freezes the node of a queue, and cuts it off, and then lets it come back.
 func TestCallsGoToAnotherNodeAndBack(t *testing.T) {
-	needs.Night(t, soLong)
-	t.Parallel()
 	c := mytest.NewCluster(t, 3)
 	s := openStore(t, "root@tcp("+c.Hosts()+")/dibs")
 	home := s.HomeOf(t.Context(), "q")

@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 DIBS_MARIADB_BIN=$(scripts/mariadb.sh)
-export DIBS_MARIADB_BIN DIBS_NIGHT=1
+export DIBS_MARIADB_BIN DIBS_CLUSTER=1 DIBS_NIGHT=1
 if [ ! -e /usr/lib/galera/libgalera_smm.so ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends galera-4 rsync iproute2 >&2
 fi

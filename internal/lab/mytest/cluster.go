@@ -47,10 +47,16 @@ type place struct {
 	client, group, ist, cp int
 }
 
+// EnvCluster is the environment variable without which tests of clusters are skipped: beside other tests the nodes would lose each
+// other.
+const EnvCluster = "DIBS_CLUSTER"
+
 // NewCluster starts a cluster of n nodes, which ends with the test.
 func NewCluster(t testing.TB, n int, options ...string) *Cluster {
 	t.Helper()
-	skipIfShort(t)
+	if os.Getenv(EnvCluster) == "" {
+		t.Skip("make cluster-test runs it")
+	}
 	program, err := find()
 	started(t, err)
 	library := ""

@@ -10,14 +10,11 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/internal/lab/mytest"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
 // TestEveryPromiseIsKeptOnACluster hits the nodes of a cluster one after the other while a torture goes on: make cluster-test.
 func TestEveryPromiseIsKeptOnACluster(t *testing.T) {
-	needs.Night(t, "a cluster and its faults take minutes")
-	t.Parallel()
 	c := mytest.NewCluster(t, 3)
 	lasts, err := time.ParseDuration(cmp.Or(os.Getenv("DIBS_CLUSTER_FOR"), "2m"))
 	if err != nil {
