@@ -136,7 +136,11 @@ func (t *test) chaosEnd(ctx context.Context, db admin.Database, r *rand.Rand, j 
 			return err
 		}
 	case 2, 3:
-		return t.endInTx(ctx, j)
+		err := t.endInTx(ctx, j)
+		for t.Conflicts && err != nil && ctx.Err() == nil {
+			err = t.endInTx(ctx, j)
+		}
+		return err
 	}
 	o := endings(l)[[]int{0, 0, 0, 0, 1, 2, 2, 3, 4, 5, 6}[r.IntN(11)]]
 	if o.Delay == nil && o.Ending == dibs.EndRetry || o.Ending == dibs.EndSnooze {

@@ -77,6 +77,9 @@ func (t *Tx) call(ctx context.Context, f func(*Session) error) error {
 	}
 	if err != nil {
 		t.rolledBack = t.rolledBack || errors.Is(err, ErrRolledBack)
+		if t.rolledBack && s.certified() { // for one on another node, and not for what this one has done
+			err = fmt.Errorf("%w: %w", dibs.ErrUnavailable, err)
+		}
 		return t.explainEnd(ctx, err)
 	}
 	clear(s.queues)
