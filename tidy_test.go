@@ -61,7 +61,7 @@ var driver = map[string][]string{
 	"adopt":                nil,
 	"adopt/advice":         {"go.yaml.in/yaml/v4"},
 	"adopt/mapping":        {"go.yaml.in/yaml/v4"},
-	"internal/adopted":     nil,
+	"internal/adopted":     {"github.com/go-sql-driver/mysql"}, // its errors
 	"internal/ticks":       {"github.com/netresearch/go-cron"},
 	"internal/needs":       nil,
 	"internal/chars":       nil,

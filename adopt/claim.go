@@ -175,18 +175,31 @@ func (s *Store) freePlaces(ctx context.Context, q adopted.Querier, n int) (int, 
 func scanInt(rows *sql.Rows) (n int, err error) { return n, rows.Scan(&n) }
 
 func (s *Store) choose(ctx context.Context, q adopted.Querier, t *claimCall, n int) (rows []*row, err error) {
+	defer func(passed any) { t.values["passed"] = passed }(t.values["passed"])
 	for _, look := range lookSizes(n) {
-		if s.do.Mark != nil || s.do.Lease != nil { // nothing is written yet, so the next statement finds these rows again
+		switch {
+		case s.plan.Dialect.RowLocks && len(rows) > 0: // these are locked, so they must be claimed: others have skipped them
+			t.values["passed"] = s.passed.keys(rows...)
+		case s.do.Mark != nil || s.do.Lease != nil: // nothing is written yet, so the next statement finds these rows again
 			rows = nil
 		}
 		t.values["n"], t.values["look"] = n-len(rows), look
 		more, err := run(ctx, q, s.do.Claim, t.values, scanRow)
 		rows = append(rows, more...)
-		if err != nil || len(rows) >= n || s.plan.Mapping.Group.Column == "" {
+		if err != nil || len(rows) >= n || s.sawAll(t, look) {
 			return rows, err
 		}
 	}
 	return rows, nil
+}
+
+// sawAll reports whether a claim that has read that many rows at most has read all that are available.
+func (s *Store) sawAll(t *claimCall, look int) bool {
+	if !slices.Contains(s.do.Claim.Params, "look") {
+		return true
+	}
+	chosen, counted := t.values[adopted.Chosen].(int)
+	return counted && chosen < look && s.plan.Mapping.Group.Column == ""
 }
 
 // record writes a claim into the side table, into its rows, or into both.
@@ -316,7 +329,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	if err != nil {
 		return nil, err
 	}
-	t.values["n"], t.values["kinds"] = dibs.MaxBatch, nil
+	t.values["n"], t.values["look"], t.values["kinds"] = dibs.MaxBatch, dibs.MaxBatch, nil
 	var rows []*row
 	err = s.write(ctx, func(q adopted.Querier) error {
 		if s.do.Again == nil {

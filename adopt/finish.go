@@ -308,7 +308,7 @@ func (s *Store) settleLeases(ctx context.Context, q adopted.Querier, drop, keep 
 		if len(f.items) == 0 {
 			continue
 		}
-		if _, err := q.ExecContext(ctx, f.st.Text, f.st.Args(map[string]any{"batch": batch(f.items)})...); err != nil {
+		if err := f.st.Exec(ctx, q, map[string]any{"batch": batch(f.items)}); err != nil {
 			return err
 		}
 	}

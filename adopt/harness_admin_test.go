@@ -22,7 +22,8 @@ var errHarness = fmt.Errorf("an adopted table has no such thing: %w", errors.Err
 // each calls f for each queue of the jobs, with the ids of its jobs.
 func (h *harness) each(ctx context.Context, ids []int64, f func(s *adopt.Store, in func(id int64) bool) error) error {
 	raw, _ := json.Marshal(append([]int64{}, ids...)) // no error: they are numbers
-	rows, err := h.db.QueryContext(ctx, "select id, queue from work where "+h.among("$1"), string(raw))
+	text, args := h.numbered("select id, queue from work where "+h.among("$1"), string(raw))
+	rows, err := h.db.QueryContext(ctx, text, args...)
 	if err != nil {
 		return cmp.Or(ctx.Err(), err) // a context that ends while a connection is made gives the network's error
 	}
@@ -173,7 +174,8 @@ func (h *harness) Stats(ctx context.Context) (all []admin.QueueStats, err error)
 			return nil, err
 		}
 		count := "select count(case when status = 'completed' then 1 end), count(case when status = 'dead' then 1 end), count(case when status = 'cancelled' then 1 end) from work where queue = $1"
-		if err := h.db.QueryRowContext(ctx, count, q.Name).Scan(&stats[0].Completed, &stats[0].Dead, &stats[0].Cancelled); err != nil {
+		text, args := h.numbered(count, q.Name)
+		if err := h.db.QueryRowContext(ctx, text, args...).Scan(&stats[0].Completed, &stats[0].Dead, &stats[0].Cancelled); err != nil {
 			return nil, err
 		}
 		all = append(all, stats[0])
@@ -220,7 +222,7 @@ func (h *harness) ChangeQueue(ctx context.Context, name string, f func(*dibs.Que
 func (h *harness) Edit(ctx context.Context, ids []int64, e admin.Edit) (changed []int64, err error) {
 	for _, id := range ids {
 		if e.Priority != nil {
-			if _, err := h.db.ExecContext(ctx, "update work set priority = $1 where id = $2", *e.Priority, id); err != nil {
+			if err := h.exec(ctx, "update work set priority = $1 where id = $2", *e.Priority, id); err != nil {
 				return nil, err
 			}
 		}
@@ -228,11 +230,11 @@ func (h *harness) Edit(ctx context.Context, ids []int64, e admin.Edit) (changed 
 			continue
 		}
 		at := h.at(fmt.Sprintf("case when %d > %%[1]s then %[1]d else %%[1]s end", e.RunAt.UnixMicro()))
-		if _, err := h.db.ExecContext(ctx, "update work set run_at = "+at+" where id = $1", id); err != nil {
+		if err := h.exec(ctx, "update work set run_at = "+at+" where id = $1", id); err != nil {
 			return nil, err
 		}
 		if h.side {
-			if _, err := h.db.ExecContext(ctx, "update dibs_adopted set run_at = 0 where key = $1", fmt.Sprintf("[%d]", id)); err != nil {
+			if err := h.exec(ctx, "update dibs_adopted set run_at = 0 where dibs_adopted.key = $1", fmt.Sprintf("[%d]", id)); err != nil {
 				return nil, err
 			}
 		}

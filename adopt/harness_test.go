@@ -27,6 +27,7 @@ type harness struct {
 	*settings
 	db     *sql.DB
 	pg     bool
+	maria  bool
 	side   bool
 	stores map[string]*adopt.Store // stores by queue, made for the settings of version
 	made   map[string]int
@@ -39,6 +40,7 @@ type settings struct {
 	sync.Mutex
 	queues  map[string]dibs.Queue
 	version map[string]int
+	grouped bool // some job has had a group
 }
 
 const harnessTable = `
@@ -66,11 +68,15 @@ create table work (
 
 func newHarness(t testing.TB, driver, dsn string, side bool) *harness {
 	t.Helper()
-	h := &harness{settings: &settings{queues: map[string]dibs.Queue{}, version: map[string]int{}}, pg: driver == "pgx", side: side}
+	h := &harness{settings: &settings{queues: map[string]dibs.Queue{}, version: map[string]int{}}, pg: driver == "pgx", maria: driver == "mysql", side: side}
 	h.open(t, driver, dsn)
 	key, at, mark := "integer primary key", "text", "text"
 	if h.pg {
 		key, at, mark = "bigint generated always as identity primary key", "timestamptz", "uuid"
+	}
+	if h.maria {
+		h.makeMaria(t)
+		return h
 	}
 	for _, q := range []string{
 		fmt.Sprintf(harnessTable, key, at, mark),
@@ -96,7 +102,7 @@ func (h *harness) open(t testing.TB, driver, dsn string) {
 
 // another makes a harness for another program on the same table.
 func (h *harness) another(t testing.TB, driver, dsn string) *harness {
-	o := &harness{settings: h.settings, pg: h.pg, side: h.side}
+	o := &harness{settings: h.settings, pg: h.pg, maria: h.maria, side: h.side}
 	o.open(t, driver, dsn)
 	return o
 }
@@ -116,8 +122,11 @@ func (h *harness) mapping(q dibs.Queue) mapping.Mapping {
 		Cancelled: &mapping.Change{Set: mapping.Set{"status": "cancelled", "ended_at": "$now", "error": "$error"}},
 		SideTable: h.side,
 	}
-	if !h.pg {
+	if !h.pg && !h.maria {
 		m.Times = mapping.TimesMillis
+	}
+	if h.maria && !h.grouped { // transactions of callers cannot claim where there are groups
+		m.Group = mapping.Group{}
 	}
 	if h.side {
 		m.Dead = nil
@@ -147,7 +156,7 @@ func (h *harness) store(ctx context.Context, queue string, make bool) (*adopt.St
 		h.queues[queue] = q
 		h.version[queue]++
 	}
-	v := h.version[queue]
+	v, m := h.version[queue], h.mapping(q)
 	h.Unlock()
 	if !ok && !make {
 		return nil, nil
@@ -155,7 +164,7 @@ func (h *harness) store(ctx context.Context, queue string, make bool) (*adopt.St
 	if s := h.stores[queue]; s != nil && h.made[queue] == v {
 		return s, nil
 	}
-	s, err := adopt.Open(ctx, h.db, h.mapping(q))
+	s, err := adopt.Open(ctx, h.db, m)
 	if err == nil {
 		h.stores[queue], h.made[queue] = s, v
 	}
@@ -203,12 +212,14 @@ func (h *harness) insert(ctx context.Context, tx rowQuerier, rows []checks.Row) 
 	insert := "insert into work (queue, kind, payload, priority, run_at, created_at, grp, most) values ($1, $2, $3, $4, " +
 		h.at("case when $5 = 0 then %[1]s + $6 when $5 > %[1]s then $5 else %[1]s end") + ", " + h.at("%[1]s") + ", $7, $8) returning id"
 	for i, r := range rows {
+		h.meet(r.Group)
 		at := int64(0)
 		if !r.RunAt.IsZero() {
 			at = r.RunAt.UnixMicro()
 		}
 		group := sql.NullString{String: r.Group, Valid: r.Group != ""}
-		err := tx.QueryRowContext(ctx, insert, r.Queue, r.Kind, string(r.Payload), r.Priority, at, r.Delay.Microseconds(), group, r.MaxAttempts).Scan(&done[i].ID)
+		text, args := h.numbered(insert, r.Queue, r.Kind, string(r.Payload), r.Priority, at, r.Delay.Microseconds(), group, r.MaxAttempts)
+		err := tx.QueryRowContext(ctx, text, args...).Scan(&done[i].ID)
 		if err != nil {
 			return nil, err
 		}
@@ -222,6 +233,9 @@ func (h *harness) at(micros string) string {
 		micros = strings.NewReplacer("$5", "$5::bigint", "$6", "$6::bigint").Replace(micros)
 		return "timestamptz 'epoch' + interval '1 microsecond' * (" + fmt.Sprintf(micros, "(extract(epoch from now()) * 1000000)::bigint") + ")"
 	}
+	if h.maria {
+		return "timestamp '1970-01-01 00:00:00' + interval (" + fmt.Sprintf(micros, "timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))") + ") microsecond"
+	}
 	return "strftime('%Y-%m-%d %H:%M:%f', (" + fmt.Sprintf(micros, "cast(unixepoch('now', 'subsec') * 1000000 as integer)") + ") / 1000000.0, 'unixepoch')"
 }
 
@@ -233,11 +247,15 @@ func (h *harness) pass(ctx context.Context, d time.Duration) error {
 		if h.pg {
 			earlier = fmt.Sprintf("%s - interval '%d microseconds'", column, d.Microseconds())
 		}
+		if h.maria {
+			earlier = fmt.Sprintf("%s - interval %d microsecond", column, d.Microseconds())
+		}
 		set = append(set, column+" = "+earlier)
 	}
 	_, err := h.db.ExecContext(ctx, "update work set "+strings.Join(set, ", "))
 	if err == nil && h.side {
-		_, err = h.db.ExecContext(ctx, "update dibs_adopted set claimed_at = claimed_at - $1, lease_until = lease_until - $1, run_at = run_at - $1", d.Microseconds())
+		text, args := h.numbered("update dibs_adopted set claimed_at = claimed_at - $1, lease_until = lease_until - $1, run_at = run_at - $1", d.Microseconds())
+		_, err = h.db.ExecContext(ctx, text, args...)
 	}
 	return err
 }
@@ -247,6 +265,9 @@ func (h *harness) micros(column string) string {
 	if h.pg {
 		return "(extract(epoch from " + column + ") * 1000000)::bigint"
 	}
+	if h.maria {
+		return "timestampdiff(microsecond, '1970-01-01', " + column + ")"
+	}
 	return "cast(round(unixepoch(" + column + ", 'subsec') * 1000000.0) as integer)"
 }
 
@@ -254,6 +275,9 @@ func (h *harness) micros(column string) string {
 func (h *harness) among(param string) string {
 	if h.pg {
 		return "id in (select v::bigint from jsonb_array_elements_text(" + param + "::jsonb) v)"
+	}
+	if h.maria {
+		return "id in (select v.id from json_table(" + param + ", '$[*]' columns (id bigint path '$')) v)"
 	}
 	return "id in (select value from json_each(" + param + "))"
 }
@@ -269,7 +293,7 @@ func (h *harness) begin(ctx context.Context) (*harnessTx, error) {
 		return nil, err
 	}
 	statement := "begin immediate"
-	if h.pg {
+	if h.pg || h.maria {
 		statement = "begin"
 	}
 	if _, err := conn.ExecContext(ctx, statement); err != nil {
@@ -339,9 +363,10 @@ func (h *harness) complete(ctx context.Context, jobs []*dibs.RawJob) error {
 		byID[j.ID] = j
 	}
 	ids, _ := json.Marshal(slices.Collect(maps.Keys(byID))) // no error: they are numbers
-	rows, err := h.db.QueryContext(ctx, "select id, priority, coalesce(error, ''), coalesce("+h.micros("failed_at")+", "+h.micros("ended_at")+", 0), coalesce(server, ''), coalesce(status, ''), result, attempts, "+
+	text, args := h.numbered("select id, priority, coalesce(error, ''), coalesce("+h.micros("failed_at")+", "+h.micros("ended_at")+", 0), coalesce(server, ''), coalesce(status, ''), result, attempts, "+
 		strings.Join([]string{h.micros("created_at"), h.micros("lease_end"), h.micros("ended_at"), h.micros("started_at"), h.micros("run_at")}, ", ")+
-		", coalesce(cast(mark as text), '') from work where "+h.among("$1"), string(ids))
+		", coalesce("+h.text("mark")+", '') from work where "+h.among("$1"), string(ids))
+	rows, err := h.db.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err
 	}
@@ -381,7 +406,8 @@ func (h *harness) complete(ctx context.Context, jobs []*dibs.RawJob) error {
 				return err
 			}
 		case h.side && j.State == dibs.Running && j.Token.IsZero():
-			err := h.db.QueryRowContext(ctx, "select coalesce(max(token), '') from dibs_adopted where key = $1", fmt.Sprintf("[%d]", id)).Scan(&mark)
+			text, args := h.numbered("select coalesce(max(token), '') from dibs_adopted d where d.key = $1", fmt.Sprintf("[%d]", id))
+			err := h.db.QueryRowContext(ctx, text, args...).Scan(&mark)
 			if err != nil {
 				return err
 			}

@@ -108,8 +108,8 @@ func (s *Store) usable(queue string) error {
 
 // run runs one statement and reads its rows.
 func run[T any](ctx context.Context, q adopted.Querier, st *adopted.Statement, values map[string]any, scan func(*sql.Rows) (T, error)) ([]T, error) {
-	rows, err := q.QueryContext(ctx, st.Text, st.Args(values)...)
-	if err != nil {
+	rows, err := st.Query(ctx, q, values)
+	if err != nil || rows == nil {
 		return nil, err
 	}
 	defer rows.Close()

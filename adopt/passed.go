@@ -59,11 +59,14 @@ func (p *passed) logger() *slog.Logger {
 	return p.log
 }
 
-// keys is a JSON array of the rows to pass over now; nil: none.
-func (p *passed) keys() any {
+// keys is a JSON array of the rows to pass over now, with some others; nil: none.
+func (p *passed) keys(also ...*row) any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, keys := time.Now(), []string(nil)
+	for _, r := range also {
+		keys = append(keys, r.key)
+	}
 	for key, r := range p.rows {
 		switch {
 		case now.Before(r.until):

@@ -107,8 +107,7 @@ func (s *Store) endLeases(ctx context.Context, only []*row, found *[]*row) (over
 			return err
 		}
 		if len(overdue) == 0 {
-			_, err := q.ExecContext(ctx, s.do.Forget.Text, s.do.Forget.Args(nil)...)
-			return err
+			return s.do.Forget.Exec(ctx, q, map[string]any{})
 		}
 		most, err := s.mostOf(ctx, q, overdue)
 		if err != nil {

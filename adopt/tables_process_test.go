@@ -18,6 +18,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/lab"
 	"github.com/dibs-queue/dibs/internal/lab/history"
+	"github.com/dibs-queue/dibs/internal/lab/mytest"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
 
@@ -25,7 +26,7 @@ import (
 func TestMain(m *testing.M) {
 	lab.Obey(work)
 	needs.Split()
-	os.Exit(m.Run())
+	os.Exit(mytest.M{M: m}.Run())
 }
 
 // order is the input of a worker process.

@@ -96,7 +96,10 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 		keys = append(keys, c.key)
 	}
 	take.values["has"] = jsonArray(keys)
-	if s.do.Turn != nil || s.do.Alone != nil {
+	switch limited := s.do.Turn != nil || s.do.Alone != nil; {
+	case limited && s.plan.Dialect.SessionLocks && t.own != nil:
+		return nil, adopted.Invalid("transaction", "cannot claim where groups or the queue have a limit: on %s no lock for that ends with a transaction; use Store.Claim", s.plan.Dialect.Title)
+	case limited && !s.plan.Dialect.SessionLocks:
 		level, err := adopted.QueryAll(ctx, t.tx, "select pg_catalog.current_setting('transaction_isolation')")
 		if err != nil {
 			return nil, adopted.Classify("claim", err)

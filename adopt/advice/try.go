@@ -53,7 +53,7 @@ func try(ctx context.Context, db *sql.DB, m mapping.Mapping, f func(*trial) erro
 	}
 	return rolledBack(ctx, db, subjectOf(p), func(t *trial) error {
 		if missing {
-			if err := p.MakeSideTable(ctx, t); err != nil {
+			if err := p.TrySideTable(ctx, t); err != nil {
 				return err
 			}
 		}

@@ -43,7 +43,9 @@ type Column struct {
 	NullInKey bool          // SQLite: the column may hold null although it is in the primary key
 	Def       string        // default, as SQL; empty: there is none
 	Length    int           // most characters; 0: no limit
-	step      time.Duration // PostgreSQL: unit to which times are rounded; 0: microseconds
+	step      time.Duration // unit to which times are rounded; 0: microseconds
+	charset   string        // MariaDB: character set of text
+	collation string        // MariaDB: how text is compared
 	Generated bool          // statements cannot write the column
 	computed  bool          // the database computes the column from others
 }
@@ -70,6 +72,7 @@ type Table struct {
 	Triggers     []string // names of triggers
 	Whole        bool     // PostgreSQL: the table has no partitions or children
 	view         bool
+	unfit        string   // why no such table can be adopted; empty: it can
 	beneath      []string // tables that a view reads, if they can be found
 	rows         int64    // the planner's estimate of the number of rows; -1: not known
 }

@@ -42,7 +42,7 @@ func (p *Plan) conditions() ([]*Condition, error) {
 			continue
 		}
 		var err error
-		if c.tokens, err = lex(c.text, p.Dialect.escapes); err == nil {
+		if c.tokens, err = p.Dialect.lex(c.text); err == nil {
 			err = p.checkNames(&c)
 		}
 		if err != nil {
@@ -84,10 +84,17 @@ func (p *Plan) checkNames(c *Condition) error {
 // lex splits a condition into tokens. It refuses text that could close the parentheses around
 // the condition, hide part of it, or be read in two ways.
 func lex(text string, postgres bool) ([]token, error) {
+	return (&lexer{rest: text, length: len(text), postgres: postgres}).all(text)
+}
+
+func (d Dialect) lex(text string) ([]token, error) {
+	return (&lexer{rest: text, length: len(text), postgres: d.escapes, maria: d.backticks}).all(text)
+}
+
+func (l *lexer) all(text string) ([]token, error) {
 	if strings.Contains(text, "\x00") {
 		return nil, fmt.Errorf("must not contain control characters")
 	}
-	l := &lexer{rest: text, length: len(text), postgres: postgres}
 	for {
 		l.rest = strings.TrimLeft(l.rest, " \t\r\n")
 		if l.rest == "" {
@@ -110,6 +117,7 @@ type lexer struct {
 	rest     string
 	length   int // length of the whole condition
 	postgres bool
+	maria    bool
 	tokens   []token
 	open     []byte // parentheses and brackets that are not closed yet
 }
@@ -131,6 +139,8 @@ func (l *lexer) next() error {
 	case l.postgres && (strings.HasPrefix(s, "e'") || strings.HasPrefix(s, "E'")):
 		l.rest = s[1:]
 		return l.quoted('\'', quotedText, true)
+	case c == '"' && l.maria:
+		return fmt.Errorf("has a double quote, whose meaning depends on sql_mode: write names in backticks, and strings in single quotes")
 	case c == '"':
 		return l.quoted('"', quotedName, false)
 	case !l.postgres && c == '`':
@@ -184,6 +194,8 @@ func (l *lexer) quoted(end byte, kind tokenKind, escapes bool) error {
 			i++
 		case s[i] == '\\' && l.postgres && kind == quotedText:
 			return fmt.Errorf(`has a backslash in a string: write E'…' with \\ for it`)
+		case s[i] == '\\' && l.maria && kind == quotedText:
+			return fmt.Errorf("has a backslash in a string, whose meaning depends on sql_mode: write it as char(92)")
 		case s[i] != end:
 		case end != ']' && i+1 < len(s) && s[i+1] == end:
 			i++

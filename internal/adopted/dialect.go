@@ -1,6 +1,7 @@
 package adopted
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -49,6 +50,9 @@ type forms struct {
 	array, Comma  string                    // JSON array of values, as text; separator between its values
 	text, hex     string                    // value as text; bytes as hexadecimal digits
 	exactTime     string                    // time as text, different for each time
+	exactInstant  string                    // the same for an Instant; empty: exactTime
+	keys          map[kind]string           // value of the kind as a key contains it, independent of the session; none: the value itself
+	common        string                    // what stands before a common table expression that is evaluated once
 	batch, member string                    // rows v of the JSON array %s; text of a member of v
 	part          string                    // JSON of a member of v
 	among         string                    // condition: %[1]s is in the JSON array of strings %[2]s, or the array is null
@@ -60,20 +64,26 @@ type forms struct {
 	RowLocks     bool // transactions lock single rows, and claims can skip locked rows
 	qualifies    bool // names without a schema depend on a search path
 	escapes      bool // strings can contain escapes; E'…' and $$…$$ are strings
+	backticks    bool // names stand in backticks, and strings can contain escapes
+	unnumbered   bool // parameters have no numbers: each is given as often as it stands in a statement
+	SessionLocks bool // turns are locks of a session: only a Session releases them, no transaction of a caller
 	Lenient      bool // a quoted name of no column is a string; names match in any case; columns accept values of any type
 }
 
-// Qualified writes a statement so that its names do not depend on the session's search path.
+// Qualified writes a statement so that its names depend neither on the session's search path nor on its quotes.
 func (d Dialect) Qualified(statement string) string {
-	if d.qualifies {
+	switch {
+	case d.qualifies:
 		return qualify.Text(statement)
+	case d.backticks:
+		return backticked(statement)
 	}
 	return statement
 }
 
 // theirs marks a part of a statement that Qualified leaves as it is.
 func (d Dialect) theirs(part string) string {
-	if d.qualifies {
+	if d.qualifies || d.backticks {
 		return qualify.Theirs(part)
 	}
 	return part
@@ -92,6 +102,14 @@ func (d Dialect) Look(ctx context.Context, db *sql.DB, limit time.Duration, quer
 // Quote writes a name of the catalogue in quotes.
 func Quote(identifier string) string {
 	return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"`
+}
+
+// Quoted writes a name of the catalogue as people write it in a mapping's conditions.
+func (d Dialect) Quoted(identifier string) string {
+	if d.backticks {
+		return backticked(Quote(identifier))
+	}
+	return Quote(identifier)
 }
 
 // Literal writes a value of a mapping as SQL.
@@ -119,6 +137,9 @@ func (d Dialect) str(s string) string {
 	if d.escapes && strings.Contains(s, `\`) { // E'…' does not depend on standard_conforming_strings
 		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
 	}
+	if d.backticks && strings.Contains(s, `\`) { // what it means depends on sql_mode
+		return fmt.Sprintf("_utf8mb4 x'%x'", s)
+	}
 	return quoted
 }
 
@@ -129,7 +150,9 @@ func (d Dialect) AsText(expr string) string { return fmt.Sprintf(d.text, expr) }
 func (d Dialect) exact(expr string, c Column) string {
 	form := d.text
 	switch c.Kind {
-	case Instant, Stamp: // plain text depends on the session's time zone and date style
+	case Instant:
+		form = cmp.Or(d.exactInstant, d.exactTime)
+	case Stamp: // plain text depends on the session's date style
 		form = d.exactTime
 	case Blob:
 		form = d.hex
@@ -138,9 +161,9 @@ func (d Dialect) exact(expr string, c Column) string {
 }
 
 // inKey is SQL for a value as a key contains it. Times are in UTC there, independent of the session's time zone.
-func inKey(expr string, c Column) string {
-	if c.Kind == Instant {
-		return "(" + expr + " at time zone 'utc')"
+func (d Dialect) inKey(expr string, c Column) string {
+	if form, ok := d.keys[c.Kind]; ok {
+		return fmt.Sprintf(form, expr)
 	}
 	return expr
 }
@@ -168,6 +191,7 @@ type Clock struct {
 	down   string                   // the same, never rounded up
 	After  func(secs string) string // time that many seconds from now, as a value for the column
 	micros func(expr string) string // value of the column in microseconds since 1970
+	float  string                   // type of numbers with a fraction; empty: double precision
 	Grain  time.Duration            // unit to which times are rounded down; 0: microseconds
 }
 
@@ -232,11 +256,14 @@ func DialectOf(ctx context.Context, db *sql.DB) (Dialect, error) {
 	if pgErr == nil {
 		return Postgres, nil
 	}
+	if mariaError(pgErr) != nil {
+		return MariaDB, suitable(ctx, db)
+	}
 	if err := db.QueryRowContext(ctx, "select sqlite_version()").Scan(&version); err == nil {
 		return SQLite, nil
 	}
 	if err := db.PingContext(ctx); err != nil {
 		return Dialect{}, err
 	}
-	return Dialect{}, fmt.Errorf("only tables of PostgreSQL and SQLite can be adopted: %w", pgErr)
+	return Dialect{}, fmt.Errorf("only tables of PostgreSQL, MariaDB and SQLite can be adopted: %w", pgErr)
 }

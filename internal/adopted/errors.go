@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
+
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -16,7 +19,8 @@ import (
 // errBad makes database/sql discard a connection.
 var errBad = driver.ErrBadConn
 
-// These interfaces read error codes from the drivers of PostgreSQL and SQLite without importing one.
+// These interfaces read error codes from the drivers of PostgreSQL and SQLite without importing one. That of MariaDB has no
+// methods for its codes, and another error for a lost connection.
 type (
 	sqlState   interface{ SQLState() string }
 	resultCode interface{ Code() int }
@@ -26,6 +30,23 @@ type (
 // passing holds SQLite's primary result codes for conditions that may pass: BUSY, LOCKED, NOMEM, READONLY, IOERR,
 // FULL, CANTOPEN, PROTOCOL.
 var passing = map[int]bool{5: true, 6: true, 7: true, 8: true, 10: true, 13: true, 14: true, 15: true}
+
+// mariaError is an error of a MariaDB server; nil: it is none.
+func mariaError(err error) (refused *mysql.MySQLError) {
+	errors.As(err, &refused)
+	return refused
+}
+
+// mariaPassing holds MariaDB's codes for conditions that may pass: waits for locks, no room, no connection, a server that
+// shuts down, is read-only or has ended the statement.
+var mariaPassing = []uint16{1020, 1205, 1213, 1021, 1037, 1040, 1041, 1047, 1053, 1114, 1152, 1180, 1203, 1290, 1317, 1792, 1836, 1927, 1969, mariaDuplicate}
+
+// mariaRefused holds codes by which a server refuses the values of a row, whatever their class.
+var mariaRefused = []uint16{1265, 1366, 1442, 1526, 4025}
+
+const mariaDuplicate, mariaTimeout = 1062, 1969
+
+var mariaDenied = []uint16{1044, 1142, 1143, 1227, 1370, 1290, 1792, 1836}
 
 func busy(err error) bool {
 	var lite resultCode
@@ -73,8 +94,10 @@ func unavailable(err error) bool {
 		return pg.SQLState() == uniqueViolation // another program has just changed a row to the same value
 	case errors.As(err, &lite):
 		return passing[lite.Code()&0xff]
+	case mariaError(err) != nil:
+		return slices.Contains(mariaPassing, mariaError(err).Number)
 	}
-	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
+	return errors.Is(err, mysql.ErrInvalidConn) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
@@ -97,6 +120,16 @@ func Refused(err error) bool {
 	case errors.As(err, &lite):
 		code := lite.Code() & 0xff
 		return code == 18 || code == 19 || code == 20 // TOOBIG, CONSTRAINT, MISMATCH
+	case mariaError(err) != nil:
+		e := mariaError(err)
+		switch class := string(e.SQLState[:2]); class {
+		case "21", "22", "23", "44", "45": // as above; a signal of a trigger
+			return true
+		case "HY":
+			return slices.Contains(mariaRefused, e.Number)
+		default:
+			return slices.Contains(mariaRefused, e.Number) || class[0] >= '5' && class[0] <= '9' && class != "70" || class[0] >= 'I' && class[0] <= 'Z'
+		}
 	}
 	return false
 }
@@ -111,6 +144,8 @@ func Collides(err error) bool {
 		return pg.SQLState() == uniqueViolation
 	case errors.As(err, &lite):
 		return lite.Code() == 1555 || lite.Code() == 2067 // CONSTRAINT_PRIMARYKEY, CONSTRAINT_UNIQUE
+	case mariaError(err) != nil:
+		return mariaError(err).Number == mariaDuplicate
 	}
 	return false
 }
@@ -118,6 +153,9 @@ func Collides(err error) bool {
 // Forbidden reports whether the user lacks a right, or the server is read-only.
 func Forbidden(err error) bool {
 	var pg sqlState
+	if e := mariaError(err); e != nil {
+		return slices.Contains(mariaDenied, e.Number)
+	}
 	return errors.As(err, &pg) && (pg.SQLState() == insufficientPrivilege || pg.SQLState() == readOnly)
 }
 
@@ -133,5 +171,8 @@ var ErrEnded = errors.New("the database has ended the transaction")
 // TooLong reports whether Peek ended a statement because it took too long.
 func TooLong(err error) bool {
 	var pg sqlState
+	if e := mariaError(err); e != nil {
+		return e.Number == mariaTimeout
+	}
 	return errors.As(err, &pg) && pg.SQLState() == queryCanceled || errors.Is(err, errTooLong)
 }

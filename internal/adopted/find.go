@@ -31,6 +31,8 @@ func Find(ctx context.Context, q Querier, d Dialect, full string, anywhere bool)
 		return nil, Invalid("table", "there is no table %q in this database", full)
 	case on.view:
 		return nil, Invalid("table", "%s is not an ordinary table: rows of a view have no key; name the table that it reads%s, and write the view's condition as \"where\"", full, beneathIt(on.beneath))
+	case on.unfit != "":
+		return nil, Invalid("table", "%s %s", full, on.unfit)
 	}
 	on.Called = called
 	return on, nil

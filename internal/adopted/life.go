@@ -200,7 +200,7 @@ func (l *life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, 
 		for _, s := range some {
 			counts = append(counts, "(select count(*) from ("+s.rows+") t where "+s.bad+")")
 		}
-		found, err := l.Dialect.Look(ctx, db, lifeTime, "with dibs_base as materialized ("+rows+") select "+strings.Join(counts, ", "), l.OneClaim())
+		found, err := l.Dialect.Look(ctx, db, lifeTime, "with dibs_base "+l.Dialect.common+" ("+rows+") select "+strings.Join(counts, ", "), l.OneClaim())
 		if err != nil {
 			return nil, err
 		}
@@ -225,7 +225,7 @@ func (l *life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, 
 func (l *life) unjudged(err error, stages []stage, ask func([]stage) ([]string, error)) error {
 	var pg sqlState
 	switch {
-	case errors.As(err, &pg) && strings.HasPrefix(pg.SQLState(), "22"):
+	case errors.As(err, &pg) && strings.HasPrefix(pg.SQLState(), "22"), mariaError(err) != nil && Refused(err):
 		if _, err := ask(nil); err != nil {
 			return Invalid("unfinished", "or another condition fails on a row of the table: %v", err)
 		}

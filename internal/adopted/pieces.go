@@ -72,6 +72,9 @@ func (p piece) AtIs(alias string) string {
 
 // is compares a column with a value of its type for equality.
 func (p *Plan) is(c Column, value string) string {
+	if c.collation != "" { // which may take two texts for the same
+		return "(" + c.SQL() + " = " + value + " and " + fmt.Sprintf(mariaText, c.SQL()) + " = " + fmt.Sprintf(mariaText, value) + ")"
+	}
 	return c.SQL() + " " + cmp.Or(c.equals, "=") + " " + value
 }
 
@@ -115,6 +118,25 @@ func (p piece) KeyOf(alias string) string { return numberedAs(p.Keys, alias+".di
 // KeyIs is a condition for the row with the key that KeyItems has selected.
 func (p piece) KeyIs(alias string) string { return p.keysAre(alias + ".dibs_k") }
 
+// KeyFrom is the key of the row whose id KeyItems has selected.
+func (p piece) KeyFrom(alias string) string {
+	exprs := make([]string, len(p.Keys))
+	for i, k := range p.Keys {
+		exprs[i] = p.Dialect.inKey(fmt.Sprintf("%s.dibs_k%d", alias, i), k)
+	}
+	return p.Dialect.arrayOf(exprs)
+}
+
+// ByKey has the database find rows by the index of their id, and by no other.
+func (p piece) ByKey() string {
+	for _, x := range p.On.Indexes {
+		if (&Table{Indexes: []Index{x}}).Keyed(p.ID) {
+			return "force index (" + Quote(x.Name) + ")"
+		}
+	}
+	return ""
+}
+
 // KeyOfSide is a condition for the row whose key is doc, a JSON array of the side table.
 func (p piece) KeyOfSide(doc string) string {
 	return Joined(p.Keys, " and ", func(i int, k Column) string { return p.is(k, p.Dialect.item(doc, i, k)) })
@@ -152,6 +174,17 @@ func (p piece) Turn() string { return fmt.Sprint(p.On.ID) }
 
 // Alone is the number of the adopted table in the lock of alone.sql.
 func (p piece) Alone() string { return fmt.Sprint(int32(uint32(p.On.ID))) }
+
+// TurnOf is the name of a group's turn, as SQL: the server has one set of locks for all tables.
+func (p piece) TurnOf(group string) string {
+	table, _ := p.Dialect.Literal(p.On.Schema + "." + p.On.Name + "/") // no error: every string has a literal
+	return "concat(" + table + ", " + group + ")"
+}
+
+// Free is a condition for a row of the side table that nobody has leased, and that may start.
+func (p piece) Free() string {
+	return fmt.Sprintf("%[1]s.token is null and %[1]s.dead = 0 and %[1]s.run_at <= %[2]s", p.Side(), p.Micros())
+}
 
 // BusyRow is a condition for running rows without a lease in the side table.
 func (p piece) BusyRow() string {

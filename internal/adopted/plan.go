@@ -173,7 +173,7 @@ func (p *Plan) setKey() error {
 			return Invalid("id", "%s is of type %s, which does not identify a row exactly", name, c.Decl)
 		}
 		p.Keys = append(p.Keys, c)
-		exprs = append(exprs, inKey(c.SQL(), c))
+		exprs = append(exprs, p.Dialect.inKey(c.SQL(), c))
 	}
 	if !p.On.Keyed(p.ID) {
 		return Invalid("id", "there is no unique index on %s; add one, or name other columns", strings.Join(p.ID, ", "))

@@ -23,9 +23,10 @@ var Postgres = Dialect{database: postgresDatabase{}, forms: forms{
 	array: "jsonb_build_array(%s)::text", Comma: ", ",
 	text: "%s::text", hex: "encode(%s, 'hex')",
 	exactTime: "(extract(epoch from %s) * 1000000)::text",
-	among:     "(%[2]s::jsonb is null or jsonb_exists(%[2]s::jsonb, %[1]s::text))",
-	tokens:    map[kind]string{UUID: "%s::text::uuid", Blob: "decode(%s::text, 'hex')", Text: "%s::text"},
-	Tables:    postgresTables, alike: postgresAlike, stranger: postgresStranger,
+	keys:      map[kind]string{Instant: "(%s at time zone 'utc')"}, common: "as materialized",
+	among:  "(%[2]s::jsonb is null or jsonb_exists(%[2]s::jsonb, %[1]s::text))",
+	tokens: map[kind]string{UUID: "%s::text::uuid", Blob: "decode(%s::text, 'hex')", Text: "%s::text"},
+	Tables: postgresTables, alike: postgresAlike, stranger: postgresStranger,
 	OneStatement: true, RowLocks: true, qualifies: true, escapes: true,
 }}
 

@@ -89,11 +89,13 @@ func (s *Statements) All() iter.Seq2[string, *Statement] {
 // now and not in a later call.
 func (p *Plan) PrepareAll(ctx context.Context, q Querier) error {
 	for name, st := range p.Do.All() {
-		switch err := prepared(ctx, q, st.Text); {
-		case err != nil && Passes(err):
-			return err
-		case err != nil:
-			return Invalid("mapping", "%s refuses the statement %q made from it: %v", p.Dialect.Title, name, err)
+		for _, part := range st.all() {
+			switch err := prepared(ctx, q, part.Text); {
+			case err != nil && Passes(err):
+				return err
+			case err != nil:
+				return Invalid("mapping", "%s refuses the statement %q made from it: %v", p.Dialect.Title, name, err)
+			}
 		}
 	}
 	return nil
@@ -115,13 +117,22 @@ func (p *Plan) LacksSideTable(ctx context.Context, q Querier) (bool, error) {
 				" if it is the right table, change its owner (alter table %s owner to …), else drop it", p.Side(), p.Table, owner[0], p.Side())
 		}
 	}
-	_, err := QueryAll(ctx, q, "select 1 from "+p.Side()+" limit 0")
+	_, err := QueryAll(ctx, q, p.Dialect.Qualified("select 1 from "+p.Side()+" limit 0"))
 	return err != nil, nil
 }
 
 // MakeSideTable creates the side table and its index.
 func (p *Plan) MakeSideTable(ctx context.Context, q Querier) error {
-	texts, err := p.SideTableSQL()
+	return p.makeSideTable(ctx, q, false)
+}
+
+// TrySideTable creates a side table that does not outlive the session's transaction.
+func (p *Plan) TrySideTable(ctx context.Context, q Querier) error {
+	return p.makeSideTable(ctx, q, true)
+}
+
+func (p *Plan) makeSideTable(ctx context.Context, q Querier, trial bool) error {
+	texts, err := p.sideTableSQL(trial)
 	if err != nil {
 		return err
 	}
@@ -134,9 +145,14 @@ func (p *Plan) MakeSideTable(ctx context.Context, q Querier) error {
 }
 
 // SideTableSQL returns the statements that create the side table and its index.
-func (p *Plan) SideTableSQL() (texts []string, err error) {
+func (p *Plan) SideTableSQL() (texts []string, err error) { return p.sideTableSQL(false) }
+
+func (p *Plan) sideTableSQL(trial bool) (texts []string, err error) {
 	for _, name := range []string{"lease_table", "lease_index"} {
-		st, err := render(p.Dialect, name, piece{Plan: p})
+		if p.Dialect.files().Lookup(name+".sql") == nil { // the table has its index
+			continue
+		}
+		st, err := render(p.Dialect, name, piece{Plan: p, Trial: trial})
 		if err != nil {
 			return nil, err
 		}

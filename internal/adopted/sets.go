@@ -1,6 +1,7 @@
 package adopted
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -232,7 +233,7 @@ func (p *Plan) Claims() []Assignment {
 // from is SQL for the time that many seconds from now, rounded up: neither a lease nor a delay may end early. No
 // delay at all is now.
 func (t *Timed) from(secs string) string {
-	d := fmt.Sprintf("cast(%s as double precision)", secs)
+	d := fmt.Sprintf("cast(%s as %s)", secs, cmp.Or(t.float, "double precision"))
 	return fmt.Sprintf("case when %s > 0 then %s else %s end", d, t.After(fmt.Sprintf("%s + %g", d, t.Grain.Seconds())), t.down)
 }
 

@@ -25,10 +25,10 @@ var SQLite = Dialect{database: sqliteDatabase{}, forms: forms{
 	now:   "cast(unixepoch('now', 'subsec') * 1000000 as integer)",
 	array: "json_array(%s)", Comma: ",",
 	text: "cast(%s as text)", hex: "hex(%s)",
-	exactTime: "cast(%s as text)",
-	among:     "(%[2]s is null or %[1]s in (select value from json_each(%[2]s)))",
-	tokens:    map[kind]string{Blob: "unhex(%s)", Text: "%s", Other: "%s"},
-	Tables:    sqliteTables, alike: sqliteAlike,
+	exactTime: "cast(%s as text)", common: "as materialized",
+	among:  "(%[2]s is null or %[1]s in (select value from json_each(%[2]s)))",
+	tokens: map[kind]string{Blob: "unhex(%s)", Text: "%s", Other: "%s"},
+	Tables: sqliteTables, alike: sqliteAlike,
 	Lenient: true,
 }}
 

@@ -21,6 +21,7 @@ var files embed.FS
 type Statement struct {
 	Text   string
 	Params []string
+	Parts  []*Statement // see Query; none: the text is one statement
 }
 
 // Args lists the values of the statement's parameters in order.
@@ -46,6 +47,10 @@ func numbered(d Dialect, text string) *Statement {
 	s, mark := &Statement{}, d.Mark
 	s.Text = params.ReplaceAllStringFunc(d.Qualified(text), func(found string) string {
 		name := found[1 : len(found)-1]
+		if d.unnumbered {
+			s.Params = append(s.Params, name)
+			return mark
+		}
 		for i, known := range s.Params {
 			if known == name {
 				return mark + strconv.Itoa(i+1)
@@ -74,7 +79,13 @@ func render(d Dialect, name string, data any) (*Statement, error) {
 	if err := d.files().ExecuteTemplate(&b, name+".sql", data); err != nil {
 		return nil, err
 	}
-	return numbered(d, strings.TrimRight(b.String(), "\n")), nil
+	s := numbered(d, strings.TrimRight(b.String(), "\n"))
+	if parts := strings.Split(b.String(), then); len(parts) > 1 {
+		for _, part := range parts {
+			s.Parts = append(s.Parts, numbered(d, strings.TrimSpace(part)))
+		}
+	}
+	return s, nil
 }
 
 // piece holds the values for a statement's template.
@@ -86,6 +97,7 @@ type piece struct {
 	Sets  string // assignments of a change; empty: it deletes the row
 	Late  string // condition for rows whose lease has ended
 	Named bool   // only rows of the parameter batch
+	Trial bool   // the side table is only for a trial, on a database that cannot undo its creation
 	row   bool   // Out selects a whole row, not only its marks
 }
 
