@@ -34,6 +34,9 @@ func (p *subject) advise() advice {
 			predicate = append(predicate, c)
 		}
 	}
+	if p.database.wholeIndexes {
+		lead = p.fixedColumns()
+	}
 	var keys []string
 	for _, c := range lead {
 		keys = append(keys, adopted.Quote(c.Name))
@@ -42,7 +45,7 @@ func (p *subject) advise() advice {
 		keys = append(keys, o.By(adopted.Quote(o.Name)))
 	}
 	open := conjunction(where["where"], where["unfinished"])
-	if slices.ContainsFunc(predicate, func(c *adopted.Condition) bool { return c.Has("select") }) {
+	if p.database.wholeIndexes || slices.ContainsFunc(predicate, func(c *adopted.Condition) bool { return c.Has("select") }) {
 		open = ""
 	}
 	a.claimIndex = p.index("open", keys, open)
@@ -92,6 +95,10 @@ func (p *subject) index(what string, keys []string, where string) string {
 	if p.database.ownIndexes {
 		name, on = adopted.Quote(p.On.Schema)+"."+name, adopted.Quote(p.On.Name)
 	}
+	name, on = p.Dialect.Qualified(name), p.Dialect.Qualified(on)
+	for i := range keys {
+		keys[i] = p.Dialect.Qualified(keys[i])
+	}
 	text := "create index " + name + " on " + on + " (" + strings.Join(keys, ", ") + ")"
 	if where != "" {
 		text += " where " + where
@@ -107,6 +114,21 @@ func (p *subject) equalColumns(c *adopted.Condition) []adopted.Column {
 		ordered := slices.ContainsFunc(p.Ordering, func(o adopted.OrderColumn) bool { return o.Name == x.Name })
 		if !ordered && !slices.Contains(all, x.Column) {
 			all = append(all, x.Column)
+		}
+	}
+	return all
+}
+
+// fixedColumns lists the columns that have one value in all rows that can be claimed, or null, but for those of the claim order.
+func (p *subject) fixedColumns() (all []adopted.Column) {
+	for _, c := range p.Conds {
+		if c.Field == "running" {
+			continue
+		}
+		for _, col := range append(p.equalColumns(c), p.Nulls(c)...) {
+			if !slices.ContainsFunc(p.Ordering, func(o adopted.OrderColumn) bool { return o.Name == col.Name }) && !slices.Contains(all, col) {
+				all = append(all, col)
+			}
 		}
 	}
 	return all

@@ -61,8 +61,8 @@ func (c *checker) attempts(ctx context.Context, t *trial) error {
 			return adopted.Joined(p.Keys, ", ", func(_ int, k adopted.Column) string { return before + adopted.Quote(k.Name) })
 		}
 		return t.undone(ctx, func() error {
-			_, err := t.ExecContext(ctx, t.Dialect.Qualified(fmt.Sprintf("update %s as t set %s = %s where (%s) in (select %s from %s t where %s limit 100)",
-				p.Table, name, value, keys(""), keys("t."), p.Table, p.Waiting())))
+			_, err := t.ExecContext(ctx, t.Dialect.Qualified(fmt.Sprintf("update %s as t set %s = %s where (%s) in (select %s from (select %s from %s t where %s limit 100) t)",
+				p.Table, name, value, keys(""), keys("t."), keys("t."), p.Table, p.Waiting())))
 			return err
 		})
 	}

@@ -15,10 +15,12 @@ type database struct {
 
 // habits are differences between databases that texts and flags describe.
 type habits struct {
-	nullsFirst  bool   // an ascending order puts nulls first
-	ownIndexes  bool   // create index names the schema with the index, not with the table
-	pageRoom    string // statement, with %s for the table, that lets rows be updated in place; empty: there is none
-	slowJournal string // query for a journal mode in which readers and writers wait for each other; empty: they never do
+	nullsFirst   bool   // an ascending order puts nulls first
+	ownIndexes   bool   // create index names the schema with the index, not with the table
+	pageRoom     string // statement, with %s for the table, that lets rows be updated in place; empty: there is none
+	wholeIndexes bool   // an index has all rows of its table
+	reserved     string // further names that stand for a column only in quotes, between blanks
+	slowJournal  string // query for a journal mode in which readers and writers wait for each other; empty: they never do
 }
 
 // questions are what each database answers by code of its own.
@@ -46,6 +48,7 @@ type claimRun struct {
 // databases is keyed by the title of the dialect.
 var databases = map[string]database{
 	adopted.Postgres.Title: {habits{pageRoom: "alter table %s set (fillfactor = 50)"}, postgres{}},
+	adopted.MariaDB.Title:  {habits{nullsFirst: true, wholeIndexes: true, reserved: " lock key keys index rank row rows groups condition read write range interval option procedure release repeat trigger usage using "}, mariadb{}},
 	adopted.SQLite.Title:   {habits{nullsFirst: true, ownIndexes: true, slowJournal: "select journal_mode from pragma_journal_mode where journal_mode not in ('wal', 'memory')"}, sqlite{}},
 }
 

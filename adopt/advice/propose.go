@@ -141,7 +141,7 @@ func (p *proposer) key() {
 		return
 	}
 	rank := func(x adopted.Index) int {
-		if strings.HasSuffix(x.Name, "_pkey") || x.Name == "rowid" {
+		if strings.HasSuffix(x.Name, "_pkey") || x.Name == "PRIMARY" || x.Name == "rowid" {
 			return 0
 		}
 		return len(x.Columns)
@@ -156,10 +156,10 @@ func (p *proposer) key() {
 
 // name writes a column's name, in quotes if it needs them.
 func (p *proposer) name(c *adopted.Column) string {
-	if plainName.MatchString(c.Name) && !strings.Contains(keywords, " "+c.Name+" ") {
+	if plainName.MatchString(c.Name) && !strings.Contains(keywords+p.database.reserved, " "+c.Name+" ") {
 		return c.Name
 	}
-	return adopted.Quote(c.Name)
+	return p.dialect.Quoted(c.Name)
 }
 
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)

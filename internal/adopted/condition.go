@@ -313,6 +313,19 @@ func (p *Plan) Comparisons(c *Condition) (all []Comparison) {
 	return all
 }
 
+// Nulls lists the columns that a simple condition asks to be null.
+func (p *Plan) Nulls(c *Condition) (all []Column) {
+	if c.Has("or") || c.Has("not") || c.Has("case") || c.Has("select") {
+		return nil
+	}
+	for i, t := range c.tokens {
+		if col, ok := p.columnOf(t); ok && i+2 < len(c.tokens) && strings.EqualFold(c.tokens[i+1].text, "is") && strings.EqualFold(c.tokens[i+2].text, "null") {
+			all = append(all, col)
+		}
+	}
+	return all
+}
+
 // literal reports whether the token is a string, a number or a boolean.
 func (t token) literal() bool {
 	return t.kind == quotedText || t.kind == word && (t.text[0] >= '0' && t.text[0] <= '9' || strings.EqualFold(t.text, "true") || strings.EqualFold(t.text, "false"))

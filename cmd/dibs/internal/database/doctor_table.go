@@ -3,6 +3,7 @@ package database
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -25,9 +26,12 @@ func (d *medic) lookAtTable(ctx context.Context) error {
 	before := time.Now()
 	var r admin.Diagnosis
 	var err error
-	if plan.Dialect.Title == adopted.SQLite.Title {
+	switch plan.Dialect.Title {
+	case adopted.SQLite.Title:
 		r, err = sqlite.DiagnoseFile(ctx, db)
-	} else {
+	case adopted.MariaDB.Title:
+		r, err = mariaDBTable(ctx, db)
+	default:
 		r, err = postgres.DiagnoseTable(ctx, db, plan.On.Schema, plan.On.Name)
 	}
 	if err != nil {
@@ -44,6 +48,15 @@ func (d *medic) lookAtTable(ctx context.Context) error {
 	}
 	d.wordFacts(r, []string{"the table " + name(plan.Mapping.Table)})
 	return nil
+}
+
+// mariaDBTable looks at nothing of the server but its clock.
+func mariaDBTable(ctx context.Context, db *sql.DB) (r admin.Diagnosis, err error) {
+	var now int64
+	err = db.QueryRowContext(ctx, "select timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))").Scan(&now)
+	r.Now = time.UnixMicro(now)
+	r.Skipped = []admin.Skipped{{Part: "the server, transactions and locks", Err: errors.New("'dibs doctor' without --table looks at them")}}
+	return r, adopted.Classify("diagnose", err)
 }
 
 // rows finds rows that do not run as they should.

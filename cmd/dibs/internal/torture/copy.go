@@ -33,6 +33,9 @@ type Copy struct {
 // only reads some rows.
 func CopyTable(ctx context.Context, u open.URL, o open.Options, m mapping.Mapping, dir string) (c *Copy, err error) {
 	c = &Copy{URL: u}
+	if open.IsMariaDB(u) {
+		return nil, &dibs.InvalidError{Field: "table", Reason: "is on MariaDB; only tables of PostgreSQL and SQLite can be tortured"}
+	}
 	path, _, err := open.Place(u)
 	if err != nil {
 		return nil, err
