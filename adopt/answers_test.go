@@ -34,13 +34,20 @@ var masks = []struct {
 }
 
 // answers compares text with the file of a table and a database.
-func answers(t *testing.T, name string, pg bool, parts ...string) {
+func answers(t *testing.T, name, kind string, parts ...string) {
 	t.Helper()
 	text := strings.Join(parts, "\n")
 	for _, m := range masks {
 		text = m.found.ReplaceAllString(text, m.put)
 	}
-	golden.Match(t, filepath.Join("answers", name+"."+kindOf(pg)+".txt"), text)
+	golden.Match(t, filepath.Join("answers", name+"."+kind+".txt"), text)
+}
+
+func kindIf(pg bool) string {
+	if pg {
+		return "postgres"
+	}
+	return "sqlite"
 }
 
 // The five tables and the strange ones, a third of whose rows another program has ended.
@@ -48,8 +55,8 @@ func TestAnswersAboutTables(t *testing.T) {
 	for _, o := range slices.Concat(fiveTables, strangeTables) {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, driver, dsn string) {
-				if o.pgOnly && driver == "sqlite" {
+			onEvery(t, func(t *testing.T, driver, dsn string) {
+				if o.pgOnly && driver != "pgx" {
 					return
 				}
 				f := &fleet{owned: o, rows: 60}
@@ -60,7 +67,7 @@ func TestAnswersAboutTables(t *testing.T) {
 					}
 				}
 				m, text := proposed(t, f.db, f.m.Table)
-				answers(t, o.name, f.pg, text, "check of the proposal:", listing(findings(t, f.db, m)), "check of its mapping:", listing(findings(t, f.db, f.m)))
+				answers(t, o.name, f.kind, text, "check of the proposal:", listing(findings(t, f.db, m)), "check of its mapping:", listing(findings(t, f.db, f.m)))
 			})
 		})
 	}
@@ -69,7 +76,7 @@ func TestAnswersAboutTables(t *testing.T) {
 func TestAnswersAboutProducts(t *testing.T) {
 	onProducts(t, func(t *testing.T, db *sql.DB, pg bool, p product) {
 		m, _ := proposed(t, db, p.table)
-		answers(t, p.name, pg, "check of the proposal:", listing(findings(t, db, m)))
+		answers(t, p.name, kindIf(pg), "check of the proposal:", listing(findings(t, db, m)))
 	})
 }
 
@@ -121,7 +128,7 @@ func TestAnswersAboutMappings(t *testing.T) {
 			exec(t, db, "delete from orders where id > 3")
 			parts = append(parts, "== "+c.name+" ==", "check:", before, "check with rows in odd states:", after, "sql:", text)
 		}
-		answers(t, "orders", pg, parts...)
+		answers(t, "orders", kindIf(pg), parts...)
 	})
 }
 
@@ -147,7 +154,7 @@ func TestAnswersAboutRowsThatNobodyTakes(t *testing.T) {
 		if !pg { // a primary key of SQLite may be null
 			exec(t, db, "insert into parcels (code) values (null)")
 		}
-		answers(t, "nobody", pg, "conditions:", conditions, "dead in the side table:", dead, "without an id:", listing(findings(t, db, m)))
+		answers(t, "nobody", kindIf(pg), "conditions:", conditions, "dead in the side table:", dead, "without an id:", listing(findings(t, db, m)))
 	})
 }
 

@@ -241,7 +241,8 @@ func (s *Store) mark(ctx context.Context, q adopted.Querier, t *claimCall, rows 
 	}
 	*rows = matched(*rows, marked, func(r, m *row) {
 		if !s.plan.SideTable { // the side table already has the lease
-			r.fence, r.claimed, r.attempt = m.fence, m.claimed, m.attempt
+			// The lease counts from a time that is not after the one that the claim has written.
+			r.fence, r.claimed, r.attempt = m.fence, min(r.claimed, m.claimed), m.attempt
 		}
 	})
 	return nil

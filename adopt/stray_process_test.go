@@ -22,13 +22,12 @@ var mailing = owned{
 func TestRowsThatACrashedProgramHadTakenAreDone(t *testing.T) {
 	needs.Long(t)
 	t.Parallel()
-	onBoth(t, func(t *testing.T, driver, dsn string) {
+	onEvery(t, func(t *testing.T, driver, dsn string) {
 		f := &fleet{owned: mailing, rows: 900, extra: 100, processes: 3, kills: 3, limit: 5 * time.Minute}
 		f.make(t, driver, dsn)
-		long := "datetime('now', '-1 day')"
-		if f.pg {
-			long = "now() - interval '1 day'"
-		}
+		long := map[string]string{
+			"sqlite": "datetime('now', '-1 day')", "postgres": "now() - interval '1 day'", "mariadb": "utc_timestamp() - interval 1 day",
+		}[f.kind]
 		statement(t, f.db, "update mailing set status = 'busy', started_at = "+long+" where id <= 30")
 		found := f.run(t)
 		found.judge(func(format string, args ...any) { t.Errorf(format, args...) })

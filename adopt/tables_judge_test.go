@@ -93,7 +93,7 @@ func (f *fleet) gather(t *testing.T) *evidence {
 	for _, id := range f.ids(t, "select id from ended") {
 		e.Effects[id]++
 	}
-	e.rows = f.ids(t, fmt.Sprintf("select %s from %s where %s", f.key("", f.pg), f.table, f.meant("1 = 1")))
+	e.rows = f.ids(t, fmt.Sprintf("select %s from %s where %s", f.key("", f.kind), f.table, f.meant("1 = 1")))
 	return e
 }
 

@@ -11,16 +11,18 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/lab/mytest"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
-// onBoth runs f with a new database of each kind.
-func onBoth(t *testing.T, f func(t *testing.T, driver, dsn string)) {
+// onEvery runs f with a new database of each kind.
+func onEvery(t *testing.T, f func(t *testing.T, driver, dsn string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
 		f(t, "sqlite", file(t))
 	})
 	t.Run("postgres", func(t *testing.T) { f(t, "pgx", pgtest.URL(t)) })
+	t.Run("mariadb", func(t *testing.T) { f(t, "mysql", mytest.Address(t)) })
 }
 
 func statement(t *testing.T, db *sql.DB, query string, args ...any) int64 {
@@ -50,7 +52,10 @@ func (f *fleet) others(ctx context.Context, t *testing.T) *others {
 	o := &others{touched: map[string]bool{}}
 	o.left.Store(int64(f.extra))
 	names := slices.Collect(maps.Keys(f.ranks(t)))
-	touch := fmt.Sprintf(`update %s set %s = 'seen' where %s = $1 and %s`, f.table, f.remark, f.key("", f.pg), f.meant(f.m.Unfinished))
+	touch := fmt.Sprintf(`update %s set %s = 'seen' where %s = $1 and %s`, f.table, f.remark, f.key("", f.kind), f.meant(f.m.Unfinished))
+	if f.kind == "mariadb" {
+		touch, _ = unnumbered(touch, "")
+	}
 	go func() {
 		for n := f.rows; o.left.Load() > 0 && ctx.Err() == nil; n += 10 {
 			f.fill(t, n, n+10)

@@ -31,8 +31,7 @@ func TestMain(m *testing.M) {
 
 // order is the input of a worker process.
 type order struct {
-	Table, DSN, Dir, Name, Broken string
-	PG                            bool
+	Table, Kind, DSN, Dir, Name, Broken string
 }
 
 func nameOf(j *dibs.RawJob) string {
@@ -44,10 +43,7 @@ func nameOf(j *dibs.RawJob) string {
 
 // work is the main function of a worker process. It ends when its stdin closes.
 func work(ctx context.Context, o order) error {
-	driver := "sqlite"
-	if o.PG {
-		driver = "pgx"
-	}
+	driver := map[string]string{"sqlite": "sqlite", "postgres": "pgx", "mariadb": "mysql"}[o.Kind]
 	db, err := sql.Open(driver, o.DSN)
 	if err != nil {
 		return err
@@ -58,7 +54,7 @@ func work(ctx context.Context, o order) error {
 		return err
 	}
 	defer other.Close()
-	m, err := shortened(o.Table, o.PG)
+	m, err := shortened(o.Table, o.Kind)
 	if err != nil {
 		return err
 	}
@@ -75,8 +71,11 @@ func work(ctx context.Context, o order) error {
 	return errors.Join(w.Run(ctx), rec.Close())
 }
 
-// patient opens the database with a long wait for SQLite's write lock.
+// patient opens the database with a long wait for SQLite's write lock. On MariaDB names may stand in double quotes.
 func patient(driver, dsn string) (*sql.DB, error) {
+	if driver == "mysql" {
+		dsn += "?multiStatements=true&sql_mode=%27ANSI_QUOTES,STRICT_ALL_TABLES%27"
+	}
 	if driver == "sqlite" {
 		dsn += "&_pragma=busy_timeout(60000)"
 	}
@@ -87,7 +86,7 @@ func worker(o order, m mapping.Mapping, other *sql.DB, rec *history.Recorder) *d
 	var byHand string
 	for _, t := range slices.Concat(fiveTables, strangeTables, []owned{mailing}) {
 		if t.name == o.Table {
-			byHand = t.withDefaults(m, o.PG).byHand
+			byHand = t.withDefaults(m, o.Kind).byHand
 		}
 	}
 	w := &dibs.Worker{Name: o.Name, Concurrency: 20, Hooks: dibs.Hooks{Log: slog.New(slog.DiscardHandler)}}

@@ -30,11 +30,11 @@ type owned struct {
 	values func(i int, do string) string // values of one row for insert
 	group  string                        // expression for the row's group
 
-	table  string                              // quoted name of the table; empty: the name of the case
-	key    func(prefix string, pg bool) string // expression for the row's id in events; nil: the mapping's one column as text
-	remark string                              // column for remarks; empty: remark
-	unsure map[string]any                      // values for fields that the proposal marks as not sure
-	pgOnly bool                                // only PostgreSQL has such tables
+	table  string                           // quoted name of the table; empty: the name of the case
+	key    func(prefix, kind string) string // expression for the row's id in events; nil: the mapping's one column as text
+	remark string                           // column for remarks; empty: remark
+	unsure map[string]any                   // values for fields that the proposal marks as not sure
+	pgOnly bool                             // only PostgreSQL has such tables
 }
 
 var fiveTables = []owned{
@@ -95,7 +95,7 @@ type fleet struct {
 	db     *sql.DB
 	store  *adopt.Store
 	rec    *history.Recorder
-	pg     bool
+	kind   string // of the database: sqlite, postgres or mariadb
 	dsn    string
 	dir    string
 	crew   lab.Crew
@@ -110,10 +110,13 @@ func TestFiveTables(t *testing.T) {
 	for _, o := range fiveTables {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
-			onBoth(t, func(t *testing.T, driver, dsn string) {
+			onEvery(t, func(t *testing.T, driver, dsn string) {
 				f := &fleet{owned: o, rows: 2000, extra: 500, processes: 6, kills: 5, limit: 20 * time.Minute}
 				if os.Getenv("DIBS_SOAK") != "" {
 					f.rows = 20_000
+				}
+				if driver == "mysql" && !needs.AtNight() {
+					f.rows, f.extra, f.processes, f.kills = 300, 100, 3, 2
 				}
 				if testing.Short() {
 					f.rows, f.extra, f.processes, f.kills = 2000, 100, 4, 2
@@ -137,19 +140,19 @@ func (f *fleet) make(t *testing.T, driver, dsn string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	f.db, f.dsn, f.pg, f.dir = db, dsn, driver == "pgx", t.TempDir()
-	if f.m, err = shortened(f.name, f.pg); err != nil {
+	f.db, f.dsn, f.kind, f.dir = db, dsn, kindOf(driver), t.TempDir()
+	if f.m, err = shortened(f.name, f.kind); err != nil {
 		t.Fatal(err)
 	}
-	f.owned = f.withDefaults(f.m, f.pg)
-	ddl, err := os.ReadFile(filepath.Join("testdata", f.name+"."+kindOf(f.pg)+".sql"))
+	f.owned = f.withDefaults(f.m, f.kind)
+	ddl, err := os.ReadFile(filepath.Join("testdata", f.name+"."+f.kind+".sql"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	statement(t, db, string(ddl))
 	statement(t, db, f.judge())
 	f.fill(t, 0, f.rows)
-	if f.pg {
+	if f.kind == "postgres" {
 		statement(t, db, "vacuum analyze")
 	}
 }
@@ -158,9 +161,14 @@ func (f *fleet) make(t *testing.T, driver, dsn string) {
 func (f *fleet) judge() string {
 	table, remark := f.table, f.remark
 	note := func(row, how string) string {
-		return fmt.Sprintf("insert into ended (id, how) values (%s, coalesce(%s, ''))", f.key(row+".", f.pg), how)
+		return fmt.Sprintf("insert into ended (id, how) values (%s, coalesce(%s, ''))", f.key(row+".", f.kind), how)
 	}
-	if !f.pg {
+	if f.kind == "mariadb" {
+		return "create table ended (id varchar(500) not null, how text not null);\n" +
+			"create trigger note after update on " + table + " for each row begin if " + f.ended + " then " + note("new", "new."+remark) + "; end if; end;\n" +
+			"create trigger note_deleted after delete on " + table + " for each row " + note("old", "'deleted'")
+	}
+	if f.kind == "sqlite" {
 		return "create table ended (id text not null, how text not null);\n" +
 			"create trigger note after update on " + table + " when " + f.ended + " begin " + note("new", "new."+remark) + "; end;\n" +
 			"create trigger note_deleted after delete on " + table + " begin " + note("old", "'deleted'") + "; end"
@@ -220,7 +228,7 @@ func (f *fleet) run(t *testing.T) *evidence {
 	f.crew = lab.Crew{Dir: f.dir, Rec: f.rec}
 	for i := range f.processes {
 		f.crew.Add(fmt.Sprint("worker", i+1), func(client string, _ int) (*osexec.Cmd, error) {
-			return lab.Self(order{Table: f.name, DSN: f.dsn, Dir: f.dir, PG: f.pg, Name: client, Broken: f.broken})
+			return lab.Self(order{Table: f.name, DSN: f.dsn, Dir: f.dir, Kind: f.kind, Name: client, Broken: f.broken})
 		})
 	}
 	t.Cleanup(f.crew.KillAll) // a failed test may leave processes
@@ -328,7 +336,7 @@ func (f *fleet) ranks(t *testing.T) map[string]place {
 		group = "coalesce(" + f.group + ", '')"
 	}
 	order := append(append([]string{}, f.m.Order...), f.m.ID...)
-	rows, err := f.db.Query(fmt.Sprintf(`select %s as name, %s from %s where %s order by "%s"`, f.key("", f.pg), group, f.table, f.meant("1 = 1"), strings.Join(order, `", "`)))
+	rows, err := f.db.Query(fmt.Sprintf(`select %s as name, %s from %s where %s order by "%s"`, f.key("", f.kind), group, f.table, f.meant("1 = 1"), strings.Join(order, `", "`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,21 +358,26 @@ func (f *fleet) ranks(t *testing.T) map[string]place {
 
 // shortened is the mapping with a short lease, and with enough attempts for rows that several
 // killed processes have held.
-func shortened(name string, pg bool) (mapping.Mapping, error) {
-	path := filepath.Join("testdata", name+"."+kindOf(pg)+".yaml")
+func shortened(name, kind string) (mapping.Mapping, error) {
+	path := filepath.Join("testdata", name+"."+kind+".yaml")
 	if _, err := os.Stat(path); err != nil { // both databases have the same mapping
 		path = filepath.Join("testdata", name+".yaml")
 	}
 	m, err := mapping.Read(path)
+	if kind == "mariadb" { // names stand in backticks, and columns hold times
+		m.Unfinished, m.Available, m.Running = backticks(m.Unfinished), backticks(m.Available), backticks(m.Running)
+		if m.Times == mapping.TimesMillis || m.Times == mapping.TimesUnixMS {
+			m.Times = mapping.TimesUTC
+		}
+	}
 	m.Lease = 2 * time.Second
 	m.Backoff = dibs.Backoff{Base: 10 * time.Millisecond, Factor: 2, Max: 50 * time.Millisecond}
 	m.MaxAttempts = min(m.MaxAttempts, 1) * 10
 	return m, err
 }
 
-func kindOf(pg bool) string {
-	if pg {
-		return "postgres"
-	}
-	return "sqlite"
+func backticks(condition string) string { return strings.ReplaceAll(condition, `"`, "`") }
+
+func kindOf(driver string) string {
+	return map[string]string{"sqlite": "sqlite", "pgx": "postgres", "mysql": "mariadb"}[driver]
 }

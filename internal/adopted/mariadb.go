@@ -37,8 +37,9 @@ var MariaDB = Dialect{database: mariaDatabase{}, forms: forms{
 		Stamp: "convert(%s using utf8mb4)", Date: "convert(%s using utf8mb4)", Instant: "convert(" + mariaUTC + " using utf8mb4)",
 	},
 	common: "as",
+	// The server takes not every 16 bytes for a UUID, but all of version 4.
 	among:  "(%[2]s is null or json_contains(%[2]s, json_quote(convert(%[1]s using utf8mb4))))",
-	tokens: map[kind]string{UUID: "cast(%s as uuid)", Blob: "unhex(%s)", Text: "%s"},
+	tokens: map[kind]string{UUID: "cast(insert(insert(%s, 13, 1, '4'), 17, 1, '8') as uuid)", Blob: "unhex(%s)", Text: "%s"},
 	Tables: mariaTables, alike: mariaAlike,
 	RowLocks: true, backticks: true, unnumbered: true, SessionLocks: true,
 }}

@@ -16,6 +16,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/lab/mytest"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 )
 
@@ -174,4 +175,16 @@ func Listing(all []advice.Finding) string {
 		b.WriteString("  " + string(f.Severity) + " " + f.Queue + " " + f.Field + ": " + f.Text + " (" + f.Advice + ")\n")
 	}
 	return b.String()
+}
+
+// OnMariaDB makes a fresh database on a MariaDB server, and opens it as a program does that knows nothing of dibs.
+func OnMariaDB(t *testing.T) (db *sql.DB, address string) {
+	t.Helper()
+	address = mytest.Address(t)
+	db, err := sql.Open("mysql", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db, address
 }
