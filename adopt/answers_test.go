@@ -74,9 +74,9 @@ func TestAnswersAboutTables(t *testing.T) {
 }
 
 func TestAnswersAboutProducts(t *testing.T) {
-	onProducts(t, func(t *testing.T, db *sql.DB, pg bool, p product) {
+	onProducts(t, func(t *testing.T, db *sql.DB, kind string, p product) {
 		m, _ := proposed(t, db, p.table)
-		answers(t, p.name, kindIf(pg), "check of the proposal:", listing(findings(t, db, m)))
+		answers(t, p.name, kind, "check of the proposal:", listing(findings(t, db, m)))
 	})
 }
 

@@ -26,7 +26,7 @@ import (
 var onSQLite = regexp.MustCompile(`(?m)^#   (([a-z_]+): .+)$`)
 
 // ready is the mapping of a product's table in examples/mappings.
-func (p product) ready(t *testing.T, pg bool) mapping.Mapping {
+func (p product) ready(t *testing.T, kind string) mapping.Mapping {
 	t.Helper()
 	all, err := filepath.Glob("../examples/mappings/*.yaml")
 	if err != nil || len(all) != len(products) {
@@ -42,7 +42,7 @@ func (p product) ready(t *testing.T, pg bool) mapping.Mapping {
 			continue
 		}
 		for _, change := range onSQLite.FindAllStringSubmatch(text, -1) {
-			if !pg {
+			if kind == "sqlite" {
 				text = regexp.MustCompile(`(?m)^`+change[2]+`: .*\n`).ReplaceAllString(text, "") + change[1] + "\n"
 			}
 		}
@@ -60,8 +60,8 @@ func (p product) ready(t *testing.T, pg bool) mapping.Mapping {
 // other: none that the product's own workers have, that has ended, or whose time has not come.
 func TestTheMappingsOfProductsWork(t *testing.T) {
 	needs.Race(t)
-	onProducts(t, func(t *testing.T, db *sql.DB, pg bool, p product) {
-		m := p.ready(t, pg)
+	onProducts(t, func(t *testing.T, db *sql.DB, kind string, p product) {
+		m := p.ready(t, kind)
 		for _, f := range findings(t, db, m) {
 			if f.Severity == advice.SeverityError {
 				t.Errorf("%+v", f)
@@ -82,17 +82,17 @@ func TestTheMappingsOfProductsWork(t *testing.T) {
 			t.Errorf("claims take %q in this order, want %q", order, p.due)
 		}
 		work := slices.Concat(p.due, p.behind)
-		before := p.rows(t, db, m, work)
+		before := p.rows(t, db, kind, m, work)
 		ran := p.work(t, db, m, len(work))
 		slices.Sort(ran)
 		if want := slices.Sorted(slices.Values(work)); !slices.Equal(ran, want) {
 			t.Errorf("ran %q, want %q", ran, want)
 		}
-		if after := p.rows(t, db, m, work); after != before {
+		if after := p.rows(t, db, kind, m, work); after != before {
 			t.Errorf("other rows have changed:\n%s\nwere:\n%s", after, before)
 		}
 		var left int
-		query := fmt.Sprintf("select count(*) from %s t where cast(%s as text) in ('%s') and (%s)", p.table, m.ID[0], strings.Join(work, "', '"), m.Unfinished)
+		query := fmt.Sprintf("select count(*) from %s t where cast(%s as %s) in ('%s') and (%s)", p.table, m.ID[0], textOf(kind), strings.Join(work, "', '"), m.Unfinished)
 		if err := db.QueryRow(query).Scan(&left); err != nil || left > 0 {
 			t.Errorf("%d rows are unfinished, %v", left, err)
 		}
@@ -100,9 +100,9 @@ func TestTheMappingsOfProductsWork(t *testing.T) {
 }
 
 // rows are all rows but those with these ids, as text.
-func (p product) rows(t *testing.T, db *sql.DB, m mapping.Mapping, but []string) string {
+func (p product) rows(t *testing.T, db *sql.DB, kind string, m mapping.Mapping, but []string) string {
 	t.Helper()
-	all, err := adopted.QueryAll(t.Context(), db, fmt.Sprintf("select * from %s where not cast(%s as text) in ('%s') order by 1", p.table, m.ID[0], strings.Join(but, "', '")))
+	all, err := adopted.QueryAll(t.Context(), db, fmt.Sprintf("select * from %s where not cast(%s as %s) in ('%s') order by 1", p.table, m.ID[0], textOf(kind), strings.Join(but, "', '")))
 	if err != nil {
 		t.Fatal(err)
 	}

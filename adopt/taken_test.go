@@ -19,7 +19,7 @@ func productNamed(name string) product {
 // Check tells of rows that another program has reserved: if no condition looks at the column, and if their time ends.
 func TestCheckTellsOfRowsThatOthersHaveTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
-		productNamed("laravel").fill(t, db, pg)
+		productNamed("laravel").fill(t, db, kindIf(pg))
 		m := mapping.Mapping{
 			Table: "jobs", ID: mapping.Columns{"id"}, Order: mapping.Columns{"id"}, Lease: 90 * time.Second, Times: mapping.TimesUnix,
 			Rows: mapping.Rows{Unfinished: "true", NotBefore: "available_at"}, Completed: mapping.Change{Delete: true}, SideTable: true,
@@ -36,7 +36,7 @@ func TestCheckTellsOfRowsThatOthersHaveTaken(t *testing.T) {
 // Rows in progress can hold all places of the groups, or of the queue. Then Full says why nothing is claimed.
 func TestFullGroupsAreTold(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
-		productNamed("action_scheduler").fill(t, db, pg)
+		productNamed("action_scheduler").fill(t, db, kindIf(pg))
 		m := mapping.Mapping{
 			Table: "wp_actionscheduler_actions", ID: mapping.Columns{"action_id"}, Order: mapping.Columns{"scheduled_date_gmt"},
 			Rows:  mapping.Rows{Unfinished: "status in ('pending', 'in-progress')", Available: "status = 'pending'", NotBefore: "scheduled_date_gmt"},
