@@ -31,6 +31,7 @@ var masks = []struct {
 	{regexp.MustCompile(`reads \d+ rows`), "reads N rows"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?Z?`), "TIME"},
 	{regexp.MustCompile(`\b1\d{9,12}\b`), "UNIX"},
+	{regexp.MustCompile(`dibs_test_[a-z0-9]{26}`), "shop"},
 }
 
 // answers compares text with the file of a table and a database.

@@ -48,7 +48,7 @@ func Open(ctx context.Context, db *sql.DB, m mapping.Mapping) (*Store, error) {
 	s := newStore(p)
 	s.db = db
 	if err := s.makeSideTable(ctx); err != nil {
-		return nil, adopted.Classify("create the side table "+p.Side(), err)
+		return nil, adopted.Classify("create the side table "+p.SideName(), err)
 	}
 	err = p.Dialect.Peek(ctx, db, prepareTime, func(q adopted.Querier) error { return p.PrepareAll(ctx, q) })
 	if err != nil {

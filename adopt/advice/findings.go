@@ -87,7 +87,7 @@ func (p *subject) fence() []rule {
 	started := cmp.Or(p.Started, &adopted.Timed{})
 	byTime, fine := values && p.Claim.Attempts == "" && p.Started != nil, started.Grain <= time.Millisecond
 	return []rule{
-		safety(p.SideTable, "fenced by a token in the side table %s (degree \"side table\"): a stale worker changes nothing. Programs that take rows by the table's own columns do not see these leases%s", p.Side(), others),
+		safety(p.SideTable, "fenced by a token in the side table %s (degree \"side table\"): a stale worker changes nothing. Programs that take rows by the table's own columns do not see these leases%s", p.SideName(), others),
 		safety(p.LockOnly(), "a claim lasts as long as a transaction (degree \"transaction\"): only a row lock holds it, and neither workers nor the claim command can be used. Name columns that a claim may write, or set side_table"),
 		safety(p.inRow() && !values, "fenced by the token in %s (degree \"token\"): a stale worker changes nothing", p.Claim.Token),
 		safety(values, "fenced by the exact values of %s (degree \"exact values\"): a worker whose claim has ended changes nothing, unless a later claim of the row wrote the same values", names),
@@ -111,8 +111,8 @@ func (p *subject) leases() []rule {
 		safety(!p.SideTable && p.Claim.Attempts == "", "attempts are not counted: a row that fails, or kills its worker, is retried for ever. Name claim.attempts, or set side_table"),
 		safety(!p.SideTable && p.Before == nil, "a row is available again at once after a failed attempt: no column holds the delay of a retry. Name not_before, or set side_table"),
 		safety(!p.SideTable && !p.keepsErrors(), "the errors of attempts are logged but not stored: no outcome sets a column to $error, and there is no side table"),
-		safety(p.SideTable, "if %s is missing, it is created when the mapping is first used, which needs the right to create a table in that schema", p.Side()),
-		safety(p.SideTable && p.Dead == nil, "rows that failed for good are dead only in %s: in the table they stay unfinished, and other programs and views see them so. Name what dead sets, if a column can hold it", p.Side()),
+		safety(p.SideTable, "if %s is missing, it is created when the mapping is first used, which needs the right to create a table in that schema", p.SideName()),
+		safety(p.SideTable && p.Dead == nil, "rows that failed for good are dead only in %s: in the table they stay unfinished, and other programs and views see them so. Name what dead sets, if a column can hold it", p.SideName()),
 		safety(!p.SideTable && p.Dead == nil, "rows that failed for good are put back and retried like others. Name what dead sets"),
 	}
 }

@@ -74,8 +74,8 @@ func (t *Table) mariaColumns(ctx context.Context, q Querier) error {
 	}
 	columns, err := QueryAll(ctx, q, mariaColumns, t.Schema, t.Name)
 	for _, r := range columns {
-		c := Column{Name: r[0], Decl: r[1], Null: Yes2(r[3]), Def: mariaDefault(r[4]), charset: r[8], collation: r[9], Generated: r[10] == "ALWAYS", computed: r[10] == "ALWAYS"}
-		c.Kind = mariaKind(r[2], c.Decl, slices.Contains(checks, "json_valid("+backticked(Quote(c.Name))+")"))
+		c := Column{Name: r[0], Decl: r[1], Null: r[3] == "YES", Def: mariaDefault(r[4]), charset: r[8], collation: r[9], Generated: r[10] == "ALWAYS", computed: r[10] == "ALWAYS"}
+		c.Kind = mariaKind(r[2], c.Decl, slices.Contains(checks, "json_valid("+backticked(Quote(c.Name))+")") || slices.Contains(checks, "json_valid("+Quote(c.Name)+")"))
 		switch c.Kind {
 		case Text, Document:
 			if c.Length = int(min(Atoi(r[5]), 1<<30)); strings.HasSuffix(r[2], "text") {
@@ -90,9 +90,6 @@ func (t *Table) mariaColumns(ctx context.Context, q Querier) error {
 	}
 	return err
 }
-
-// Yes2 parses yes and no.
-func Yes2(s string) bool { return s == "YES" }
 
 var mariaTime = regexp.MustCompile(`(?i)^current_timestamp(\(\d*\))?$`)
 

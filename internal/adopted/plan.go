@@ -319,6 +319,14 @@ func (p *Plan) Ends() bool { return p.SideTable || p.Timeout != nil || p.Started
 // Side names the side table, which is in the schema of the adopted table.
 func (p *Plan) Side() string { return Quote(p.On.Schema) + "." + Quote("dibs_adopted") }
 
+// SideName is the side table's name as people write it.
+func (p *Plan) SideName() string {
+	if p.Dialect.backticks {
+		return backticked(p.Side())
+	}
+	return p.Side()
+}
+
 // SideIndex names the side table's index with its schema, for SQLite.
 func (p *Plan) SideIndex() string {
 	return Quote(p.On.Schema) + "." + Quote("dibs_adopted_lease")
