@@ -19,6 +19,7 @@ type evidence struct {
 	touched map[int64]bool  // rows that another program has changed during the run
 	killed  int             // number of killed processes
 
+	taken              int // number of rows that the table's own worker has ended
 	recovered, refused int // number of rows of killed processes that others claimed; number of refused outcomes
 }
 

@@ -42,6 +42,7 @@ func statement(t *testing.T, db *sql.DB, query string, args ...any) int64 {
 // existing ones.
 type others struct {
 	touched map[string]bool
+	taken   int // rows that the table's own worker has ended
 	left    atomic.Int64
 }
 
@@ -67,6 +68,7 @@ func (f *fleet) others(ctx context.Context, t *testing.T) *others {
 			if err != nil && !errors.Is(err, errNoCount) {
 				t.Error(err)
 			}
+			f.takeOne(t, o, names[rand.IntN(len(names))])
 			o.left.Add(-10)
 		}
 	}()

@@ -84,7 +84,7 @@ func patient(driver, dsn string) (*sql.DB, error) {
 
 func worker(o order, m mapping.Mapping, other *sql.DB, rec *history.Recorder) *dibs.Worker {
 	var byHand string
-	for _, t := range slices.Concat(fiveTables, strangeTables, []owned{mailing}) {
+	for _, t := range slices.Concat(fiveTables, strangeTables, productTables, []owned{mailing}) {
 		if t.name == o.Table {
 			byHand = t.withDefaults(m, o.Kind).byHand
 		}

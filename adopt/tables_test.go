@@ -34,6 +34,7 @@ type owned struct {
 	key    func(prefix, kind string) string // expression for the row's id in events; nil: the mapping's one column as text
 	remark string                           // column for remarks; empty: remark
 	unsure map[string]any                   // values for fields that the proposal marks as not sure
+	legacy legacy                           // the own worker of a table of a product; empty: there is none
 	pgOnly bool                             // only PostgreSQL has such tables
 }
 
@@ -145,11 +146,15 @@ func (f *fleet) make(t *testing.T, driver, dsn string) {
 		t.Fatal(err)
 	}
 	f.owned = f.withDefaults(f.m, f.kind)
-	ddl, err := os.ReadFile(filepath.Join("testdata", f.name+"."+f.kind+".sql"))
+	folder := "testdata"
+	if f.legacy.take != "" {
+		folder = "testdata/products"
+	}
+	ddl, err := os.ReadFile(filepath.Join(folder, f.name+"."+f.kind+".sql"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	statement(t, db, string(ddl))
+	statement(t, db, withoutProductRows(f.legacy, string(ddl)))
 	statement(t, db, f.judge())
 	f.fill(t, 0, f.rows)
 	if f.kind == "postgres" {
@@ -273,6 +278,7 @@ func (f *fleet) run(t *testing.T) *evidence {
 	for name := range others.touched {
 		found.touched[f.id(t, name)] = true
 	}
+	found.taken = others.taken
 	return found
 }
 
@@ -360,8 +366,10 @@ func (f *fleet) ranks(t *testing.T) map[string]place {
 // killed processes have held.
 func shortened(name, kind string) (mapping.Mapping, error) {
 	path := filepath.Join("testdata", name+"."+kind+".yaml")
-	if _, err := os.Stat(path); err != nil { // both databases have the same mapping
-		path = filepath.Join("testdata", name+".yaml")
+	for _, other := range []string{filepath.Join("testdata", name+".yaml"), "../examples/mappings/" + name + ".yaml", "../examples/mappings/" + strings.ReplaceAll(name, "_", "-") + ".yaml"} {
+		if _, err := os.Stat(path); err != nil { // all databases have the same mapping
+			path = other
+		}
 	}
 	m, err := mapping.Read(path)
 	if kind == "mariadb" { // names stand in backticks, and columns hold times
