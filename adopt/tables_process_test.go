@@ -74,7 +74,7 @@ func work(ctx context.Context, o order) error {
 // patient opens the database with a long wait for SQLite's write lock. On MariaDB names may stand in double quotes.
 func patient(driver, dsn string) (*sql.DB, error) {
 	if driver == "mysql" {
-		dsn += "?multiStatements=true&sql_mode=%27ANSI_QUOTES,STRICT_ALL_TABLES%27"
+		dsn += "?multiStatements=true&tx_isolation=%27READ-COMMITTED%27&sql_mode=%27ANSI_QUOTES,STRICT_ALL_TABLES%27"
 	}
 	if driver == "sqlite" {
 		dsn += "&_pragma=busy_timeout(60000)"
