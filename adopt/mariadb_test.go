@@ -47,10 +47,11 @@ func TestMariaDBSessionsThatCutValuesOffAreRefused(t *testing.T) {
 	first, address := adopttest.OnMariaDB(t)
 	mariaTask(t, first, "", "")
 	for parameters, why := range map[string]string{
-		"?sql_mode=%27%27":                  "sql_mode is not strict",
-		"?sql_mode=%27ANSI_QUOTES%27":       "sql_mode is not strict",
-		"?charset=latin1":                   "character set latin1",
-		"?sql_mode=%27STRICT_ALL_TABLES%27": "",
+		"?sql_mode=%27%27":                                      "sql_mode is not strict",
+		"?sql_mode=%27ANSI_QUOTES%27":                           "sql_mode is not strict",
+		"?sql_mode=%27STRICT_ALL_TABLES,HIGH_NOT_PRECEDENCE%27": "means something else",
+		"?charset=latin1":                                       "character set latin1",
+		"?sql_mode=%27STRICT_ALL_TABLES%27":                     "",
 		"?tx_isolation=%27SERIALIZABLE%27&interpolateParams=true&parseTime=true": "",
 		"?sql_mode=%27ANSI,STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES%27":          "",
 	} {

@@ -22,8 +22,8 @@ import (
 //
 // Until the transaction ends, no other claim takes rows of the same groups, or, if the queue has
 // a limit, any row of the queue. With groups or such a limit a transaction on PostgreSQL must be
-// READ COMMITTED. On SQLite begin a transaction that writes (_txlock=immediate), or its first
-// write may find the file locked.
+// READ COMMITTED, and one on MariaDB cannot claim. On SQLite begin a transaction that writes
+// (_txlock=immediate), or its first write may find the file locked.
 //
 // Use one Tx for all calls in a transaction: while that is open, the leases of the rows that the
 // Tx has claimed do not end. Calls of several goroutines wait for each other. If the row lock

@@ -99,6 +99,8 @@ func suitable(ctx context.Context, db *sql.DB) error {
 		return Invalid("database", "is on a server of version %.60s; dibs needs MariaDB 10.6 or later", version)
 	case !strings.Contains(mode, "STRICT_"):
 		return Invalid("database", "has a session whose sql_mode is not strict: the server would cut off values that do not fit, and say nothing; add the parameter sql_mode='STRICT_TRANS_TABLES' to the data source")
+	case strings.Contains(mode, "HIGH_NOT_PRECEDENCE"), strings.Contains(mode, "EMPTY_STRING_IS_NULL"), strings.Contains(mode, "ORACLE"):
+		return Invalid("database", "has a session in which SQL means something else, by its sql_mode %s; add the parameter sql_mode='STRICT_TRANS_TABLES' to the data source", mode)
 	case charset != "utf8mb4" || found[0][3] != "utf8mb4":
 		return Invalid("database", "has a session with the character set %s, which cannot hold every text; add the parameter charset=utf8mb4 to the data source", charset)
 	}
