@@ -93,6 +93,7 @@ func (s *Store) extendClaims(ctx context.Context, leases []dibs.Lease, claims []
 	values["batch"] = batch(s.items(leases, claims))
 	moved := map[string]*row{}
 	err := s.write(ctx, func(q adopted.Querier) error {
+		clear(moved)
 		rows, err := run(ctx, q, st, values, scan)
 		for _, r := range rows {
 			moved[r.key] = r

@@ -85,6 +85,9 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q adopted.Q
 	byEffect, used := s.groupByEffect(all)
 	alike := used <= 1 && !s.plan.SideTable
 	err = runTx(alike, func(q adopted.Querier) error {
+		for _, e := range all {
+			e.written, e.lease = false, nil
+		}
 		if s.plan.SideTable {
 			return s.finishLeases(ctx, q, all)
 		}

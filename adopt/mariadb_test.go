@@ -332,3 +332,43 @@ func TestMariaDBTablesOfAnotherDatabase(t *testing.T) {
 		t.Errorf("found %q, %v", found, err)
 	}
 }
+
+// A claim, a finish and the end of a lease take place although the server rolls each back first, because of a deadlock.
+func TestMariaDBDeadlocksAreTriedAgain(t *testing.T) {
+	for _, side := range []bool{false, true} {
+		t.Run(fmt.Sprint("side table ", side), func(t *testing.T) {
+			db := onMaria(t)
+			mariaTask(t, db, "", "")
+			exec(t, db, "create table tries (n int) engine = MyISAM") // a rollback keeps its rows
+			exec(t, db, "insert into tries values (0)")
+			exec(t, db, "insert into task () values (), ()")
+			exec(t, db, `create trigger often before update on task for each row begin
+				update tries set n = n + 1;
+				if (select n from tries) in (1, 3) then
+					signal sqlstate '40001' set message_text = 'a deadlock', mysql_errno = 1213;
+				end if;
+			end`)
+			m := task()
+			if side {
+				m.SideTable, m.Claim, m.Available = true, mapping.Claim{}, ""
+			}
+			s := open(t, db, m)
+			for range 2 {
+				jobs := claim(t, s, 1)
+				if len(jobs) != 1 {
+					t.Fatalf("%d rows were claimed", len(jobs))
+				}
+				if err := s.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if jobs := claim(t, s, 1); len(jobs) != 0 {
+				t.Errorf("%d rows were claimed once more", len(jobs))
+			}
+			var left, tries int
+			if err := db.QueryRow("select (select count(*) from task where done is null), n from tries").Scan(&left, &tries); err != nil || left > 0 || tries < 3 {
+				t.Errorf("%d rows are left after %d tries, %v", left, tries, err)
+			}
+		})
+	}
+}

@@ -124,9 +124,18 @@ func run[T any](ctx context.Context, q adopted.Querier, st *adopted.Statement, v
 	return all, rows.Err()
 }
 
-// write runs f in a transaction that can write. On SQLite only one of these runs at a time.
+// mostTries is how often a transaction is begun that the server rolls back, as it and another one wait for each other.
+const mostTries = 5
+
+// write runs f in a transaction that can write. On SQLite only one of these runs at a time. If the server rolls it back because
+// of a deadlock, f is called again, so it begins by forgetting what it has found.
 func (s *Store) write(ctx context.Context, f func(adopted.Querier) error) error {
-	return adopted.InTx(ctx, s.plan.Dialect, s.db, f)
+	for try := 1; ; try++ {
+		err := adopted.InTx(ctx, s.plan.Dialect, s.db, f)
+		if !adopted.Deadlocked(err) || try == mostTries || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 func keyText(id int64) string { return fmt.Sprintf("[%d]", id) }

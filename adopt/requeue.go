@@ -33,6 +33,7 @@ func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 	}
 	var done []int64
 	err := s.write(ctx, func(q adopted.Querier) error {
+		done = nil
 		rows, err := run(ctx, q, s.do.Requeue, map[string]any{"batch": batch(items)}, scanKey)
 		for _, r := range rows {
 			done = append(done, byKey[r.key])

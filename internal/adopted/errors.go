@@ -46,6 +46,13 @@ var mariaRefused = []uint16{1265, 1366, 1442, 1526, 4025}
 
 const mariaDuplicate, mariaTimeout = 1062, 1969
 
+// Deadlocked reports whether a MariaDB server has rolled a transaction back that may take place if it is begun again: it and
+// another one have waited for each other.
+func Deadlocked(err error) bool {
+	e := mariaError(err)
+	return e != nil && (e.Number == 1213 || e.Number == 1020)
+}
+
 var mariaDenied = []uint16{1044, 1142, 1143, 1227, 1370, 1290, 1792, 1836}
 
 func busy(err error) bool {
