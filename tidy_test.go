@@ -75,6 +75,7 @@ var driver = map[string][]string{
 	"server":               {"go.yaml.in/yaml/v4", "golang.org/x/sync/semaphore"}, // pgx needs the semaphore too
 	"sqlite":               {"modernc.org/sqlite"},
 	"mysql":                {"github.com/go-sql-driver/mysql"},
+	"sqlserver":            {"github.com/microsoft/go-mssqldb"},
 	"postgres":             {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
 
 	"cmd/dibs/internal/cmdline":  {"github.com/spf13/cobra", "github.com/spf13/pflag"},
@@ -87,9 +88,8 @@ var driver = map[string][]string{
 	"cmd/dibs/internal/linear":   {"github.com/anishathalye/porcupine"},
 	"cmd/dibs/internal/torture":  {"github.com/jackc/pgx/v5", "go.yaml.in/yaml/v4"},
 	"cmd/dibs/internal/term":     {"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term"},
-
-	"internal/reads":    nil,
-	"internal/rowstore": nil,
+	"internal/reads":             nil,
+	"internal/rowstore":          nil,
 }
 
 // below lists which packages of this module a package may import.
@@ -109,6 +109,7 @@ var below = map[string][]string{
 	"internal/waits":       {"", "internal/checks"},
 	"sqlite":               {"", "internal/checks", "internal/reads", "internal/rowstore", "internal/sqlfiles"},
 	"mysql":                {"", "internal/checks", "internal/reads", "internal/rowstore", "internal/sqlfiles"},
+	"sqlserver":            {"", "internal/checks", "internal/reads", "internal/rowstore", "internal/sqlfiles"},
 	"internal/bucket":      {""},
 	"internal/rest":        nil,
 	"dibstest":             {"", "postgres", "sqlite"},
