@@ -89,7 +89,7 @@ func repeatable(err error) bool {
 
 // classify goes by the number, never by the text.
 func classify(err error) error {
-	if err == nil || errors.Is(err, dibs.ErrUnavailable) || errors.Is(err, dibs.ErrSchema) || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, dibs.ErrUnavailable) || errors.Is(err, dibs.ErrSchema) || errors.Is(err, dibs.ErrDenied) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	n := code(err)

@@ -74,7 +74,6 @@ var warned sync.Once
 // Open opens the database at a URL as the driver writes it, sqlserver://USER:PASSWORD@HOST:1433?database=NAME, and makes or
 // upgrades dibs' tables in it. The parameter pool_max_conns of the URL overrides Options.MaxConns.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
-	warned.Do(func() { slog.WarnContext(ctx, Proven) })
 	s, err := open(ctx, url, &o, false)
 	if err != nil {
 		return nil, err
@@ -103,6 +102,7 @@ func open(ctx context.Context, url string, o *Options, migrating bool) (*Store, 
 	if err != nil {
 		return nil, err
 	}
+	warned.Do(func() { slog.WarnContext(ctx, Proven) })
 	s := newStore(text)
 	s.connect(config, o)
 	if err = s.server(ctx); err == nil {
