@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dibs-queue/dibs/storetest"
 )
 
 // SQL Server has the statements of MariaDB, but for the inbox, the rows of turns, and what shows locks and what is wrong.
@@ -182,5 +184,19 @@ func TestTidySQLServerAvoidsWhatOthersHaveMet(t *testing.T) {
 		if !strings.Contains(schema, "alter table dibs_"+table+" set (lock_escalation = disable);") {
 			t.Errorf("5,000 locks of a statement become one of the table dibs_%s, over which nobody passes", table)
 		}
+	}
+}
+
+// One field of the suite says how far the store is proven. The table, the pages, dibs version and the log of Open say the same.
+func TestTidyPagesSayHowFarSQLServerIsProven(t *testing.T) {
+	t.Parallel()
+	label := storetest.SQLServer.Proven
+	for _, page := range []string{"README.md", "docs/sqlserver.md", "docs/operations.md"} {
+		if text := strings.Join(strings.Fields(read(t, page)), " "); !strings.Contains(text, label) {
+			t.Errorf("%s does not say %q", page, label)
+		}
+	}
+	if table := storetest.Table(storetest.PostgreSQL, storetest.SQLServer); !strings.Contains(table, "| proven | at each commit | "+label+" |\n") {
+		t.Errorf("the table of databases is\n%s", table)
 	}
 }

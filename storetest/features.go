@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +23,8 @@ type Features struct {
 	Notifies bool
 	// Machines says that workers can run on many machines. Without it, all run on one.
 	Machines bool
+	// Proven says how far the store has been tried on the database itself. Empty: its tests run on it at each commit.
+	Proven string
 }
 
 // These are the databases of this module.
@@ -42,18 +46,30 @@ var (
 		OpenTx:       true,
 		Machines:     true,
 	}
+	SQLServer = Features{
+		Database:     "SQL Server",
+		Transactions: []string{"sql"},
+		OpenTx:       true,
+		Machines:     true,
+		Proven: "SQL Server: experimental; its makers have not run it on a SQL Server. " +
+			"`dibs torture --db sqlserver://…` tells in two minutes whether it keeps its promises on yours.",
+	}
 )
 
-// Table returns a Markdown table of what the databases can do.
+// Table returns a Markdown table of what the databases can do, and how far each is proven unless all are at each commit.
 func Table(databases ...Features) string {
-	rows := []struct {
+	type row struct {
 		name string
 		cell func(Features) string
-	}{
+	}
+	rows := []row{
 		{"callers' own transactions", func(f Features) string { return transactionNames(f.Transactions) }},
 		{"claims never wait for open transactions", func(f Features) string { return yes(f.OpenTx, "no: one writer at a time") }},
 		{"wake-ups across processes", func(f Features) string { return yes(f.Notifies, "no: they poll") }},
 		{"workers on many machines", func(f Features) string { return yes(f.Machines, "no: processes of one machine") }},
+	}
+	if slices.ContainsFunc(databases, func(f Features) bool { return f.Proven != "" }) {
+		rows = append(rows, row{"proven", func(f Features) string { return cmp.Or(f.Proven, "at each commit") }})
 	}
 	var b strings.Builder
 	b.WriteString("| |")

@@ -139,7 +139,7 @@ func (a *app) bench(cmd *cobra.Command, o *benchOptions) (err error) {
 		Scale: o.scale, Pool: o.pool, Handlers: benchHandlers, Dir: dir,
 		Command: benchProcess, Launch: spawner.Start,
 	}
-	list, err := chooseWorkloads(cmd, workload.All(b), server != "" && !open.IsMariaDB(a.DBFlag), o.workloads)
+	list, err := chooseWorkloads(cmd, workload.All(b), server != "" && !hasTables(a.DBFlag), o.workloads)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (a *app) bench(cmd *cobra.Command, o *benchOptions) (err error) {
 	where := ""
 	if server == "" {
 		where, err = benchFiles(ctx, b, r, path)
-	} else if open.IsMariaDB(a.DBFlag) {
+	} else if hasTables(a.DBFlag) {
 		where, err = a.benchTables(ctx, b, r, server)
 	} else if b.Server, err = workload.Connect(ctx, server); err == nil {
 		defer b.Server.Close()
@@ -213,7 +213,10 @@ func (a *app) benchSchema(ctx context.Context, b *workload.Bench, r *benchReport
 	return "PostgreSQL, schema " + schema, err
 }
 
-// benchTables is benchSchema for MariaDB, where dibs has tables of its own.
+// hasTables reports whether dibs has tables of its own on the server, and no schema.
+func hasTables(u open.URL) bool { return open.IsMariaDB(u) || open.IsSQLServer(u) }
+
+// benchTables is benchSchema for MariaDB and SQL Server, where dibs has tables of its own.
 func (a *app) benchTables(ctx context.Context, b *workload.Bench, r *benchReport, server string) (where string, err error) {
 	o, where, err := open.Named(a.DBFlag, "dibs_bench_"+randomName())
 	b.Place = func(context.Context) (workload.Place, error) {
@@ -223,7 +226,9 @@ func (a *app) benchTables(ctx context.Context, b *workload.Bench, r *benchReport
 		}}, nil
 	}
 	r.Database, r.machine = "MariaDB", workload.Machine("")
-	if err == nil {
+	if open.IsSQLServer(a.DBFlag) {
+		r.Database = "SQL Server"
+	} else if err == nil {
 		r.server, err = workload.MariaDBSettings(ctx, server)
 	}
 	return where, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/storetest"
 	"github.com/spf13/cobra"
 )
 
@@ -57,6 +58,9 @@ func TestVersion(t *testing.T) {
 	}
 	if got, want := c.OK("--version"), c.OK("version"); got != want {
 		t.Errorf("dibs --version writes %q, dibs version %q", got, want)
+	}
+	if got := c.OK("version"); !strings.Contains(got, "\n"+storetest.SQLServer.Proven+"\n") {
+		t.Errorf("dibs version writes %q, and not %q", got, storetest.SQLServer.Proven)
 	}
 	v := c.Row(c.OK("version", "--json"))
 	for _, field := range []string{"version", "go", "platform"} {

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
+	"github.com/dibs-queue/dibs/sqlserver"
 	"github.com/spf13/cobra"
 )
 
@@ -30,15 +32,17 @@ type versionInfo struct {
 	Commit   string `json:"commit,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	// Experimental says which databases are, and why.
+	Experimental []string `json:"experimental"`
 }
 
 func (v versionInfo) String() string {
-	return fmt.Sprintf("dibs %s (%s, %s)", v.Version, v.Go, v.Platform)
+	return strings.Join(append([]string{fmt.Sprintf("dibs %s (%s, %s)", v.Version, v.Go, v.Platform)}, v.Experimental...), "\n")
 }
 
 // readVersion reads the version that the Go command wrote into the binary.
 func readVersion() versionInfo {
-	v := versionInfo{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := versionInfo{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Experimental: []string{sqlserver.Proven}}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v

@@ -20,7 +20,7 @@ const Default = URL("sqlite:dibs.db")
 // Options choose the schema or the prefix of the tables, and how to connect.
 type Options struct {
 	Schema string // PostgreSQL only: the schema; default "dibs"
-	Prefix string // SQLite and MariaDB: prefix of the tables' names; default "dibs_"
+	Prefix string // SQLite, MariaDB and SQL Server: prefix of the tables' names; default "dibs_"
 	// Program is the application_name on a PostgreSQL server, unless the URL or $PGAPPNAME
 	// gives another.
 	Program string
@@ -43,6 +43,7 @@ type Options struct {
 //	sqlite:PATH, or a PATH that ends in .db, .sqlite or .sqlite3
 //	postgres://USER:PASSWORD@HOST:PORT/NAME, also postgresql://
 //	mysql://USER:PASSWORD@HOST:PORT/NAME, also mariadb://
+//	sqlserver://USER:PASSWORD@HOST:PORT?database=NAME
 //
 // It creates the schema in a SQLite file that has no tables at all; elsewhere, Migrate does.
 // Errors are of type [*Error] if package open knows what to do about them.
@@ -122,6 +123,9 @@ func Place(u URL) (path, server string, err error) {
 // IsMariaDB reports whether u names a database of a MariaDB server.
 func IsMariaDB(u URL) bool { return namesMySQL(u) }
 
+// IsSQLServer reports whether u names a database of SQL Server.
+func IsSQLServer(u URL) bool { return namesSQLServer(u) }
+
 // Absolute returns a URL that names the same database from any folder.
 func Absolute(u URL) URL {
 	path, ok := sqlitePath(u)
@@ -164,7 +168,9 @@ type database struct {
 }
 
 // databases lists all kinds. A URL belongs to the first that says so.
-func databases() []*database { return []*database{&sqliteFiles, &postgresServers, &mysqlServers} }
+func databases() []*database {
+	return []*database{&sqliteFiles, &postgresServers, &mysqlServers, &sqlServers}
+}
 
 // target is a database that a URL names.
 type target struct {
@@ -203,7 +209,7 @@ func unknown(u URL) error {
 	}
 	return &Error{
 		Problem: problem,
-		Next:    "use sqlite:PATH or postgres://USER@HOST/NAME in --db or $DIBS_DB; mysql://USER@HOST/NAME is being made",
+		Next:    "use sqlite:PATH or postgres://USER@HOST/NAME in --db or $DIBS_DB; mysql://USER@HOST/NAME is being made, and sqlserver://USER@HOST?database=NAME experimental",
 		Err:     dibs.ErrInvalid,
 	}
 }

@@ -53,7 +53,7 @@ func (u URL) String() string {
 // unless the URL has a pooler parameter already.
 func (u URL) BehindPooler() (URL, error) {
 	server, err := serverURL(u)
-	if err != nil || isMySQL(server) {
+	if err != nil || isMySQL(server) || server.Scheme == sqlServerScheme {
 		return "", &Error{
 			Problem: "--pooler is for PostgreSQL",
 			Next:    "name the database with --db postgres://USER@HOST:PORT/NAME",
@@ -89,14 +89,14 @@ func (u *URL) Set(s string) error {
 // Type is the type's name in the help of a flag.
 func (u *URL) Type() string { return "string" }
 
-var serverSchemes = append([]string{"postgres", "postgresql"}, mysqlSchemes...)
+var serverSchemes = append([]string{"postgres", "postgresql", sqlServerScheme}, mysqlSchemes...)
 
 // serverURL parses the URL of a database on a server. It refuses URLs that parsers read in
 // different ways, in which part of a password could be taken for a host and be shown.
 func serverURL(u URL) (*url.URL, error) {
 	scheme, rest, _ := strings.Cut(string(u), "://")
 	if !slices.Contains(serverSchemes, scheme) {
-		return nil, errors.New("it does not begin with postgres:// or mysql://")
+		return nil, errors.New("it does not begin with postgres://, mysql:// or sqlserver://")
 	}
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 && (strings.Contains(rest[i:], "@") || strings.Contains(rest, "#")) {
 		return nil, errors.New("an @ or # that belongs to a name or a password is written as %40 or %23")

@@ -69,7 +69,7 @@ func (a *app) migrated(version int, names []string) error {
 	where := "schema " + cmp.Or(a.Schema, "dibs")
 	if path, _, err := open.Place(a.URL()); err == nil && path != "" {
 		where = "schema in " + path
-	} else if open.IsMariaDB(a.URL()) {
+	} else if open.IsMariaDB(a.URL()) || open.IsSQLServer(a.URL()) {
 		where = "schema of the tables " + cmp.Or(a.Prefix, "dibs_") + "*"
 	}
 	if len(names) == 0 {

@@ -20,7 +20,7 @@ type About struct {
 	Adopted string `json:"adopted,omitempty"` // the table, if the run works on a copy of one
 	Jobs    int    `json:"jobs,omitempty"`    // how many jobs a demo has; 0: the run is none
 
-	Database    string         `json:"database"` // PostgreSQL, MariaDB or SQLite
+	Database    string         `json:"database"` // PostgreSQL, MariaDB, SQL Server or SQLite
 	Version     string         `json:"database_version"`
 	OwnServer   bool           `json:"own_server"` // the run may kill the server
 	Platform    string         `json:"platform"`   // such as linux/amd64

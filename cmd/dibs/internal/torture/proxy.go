@@ -55,12 +55,12 @@ type origin struct {
 }
 
 func originOf(rawURL string) (origin, error) {
-	if isMariaDB(rawURL) {
+	if port := map[bool]string{isMariaDB(rawURL): "3306", isSQLServer(rawURL): "1433"}[true]; port != "" {
 		u, err := url.Parse(rawURL)
 		if err != nil {
 			return origin{}, err
 		}
-		return origin{"tcp", net.JoinHostPort(cmp.Or(u.Hostname(), "127.0.0.1"), cmp.Or(u.Port(), "3306")), u.User}, nil
+		return origin{"tcp", net.JoinHostPort(cmp.Or(u.Hostname(), "127.0.0.1"), cmp.Or(u.Port(), port)), u.User}, nil
 	}
 	config, err := pgconn.ParseConfig(rawURL)
 	if err != nil {
@@ -81,6 +81,9 @@ func throughProxy(rawURL string, user *url.Userinfo, address string, pool int) (
 	query.Del("host")
 	query.Del("port")
 	query.Set("pool_max_conns", strconv.Itoa(pool))
+	if isSQLServer(rawURL) && !query.Has("hostNameInCertificate") {
+		query.Set("hostNameInCertificate", u.Hostname()) // the certificate is the server's, not the proxy's
+	}
 	u.Host, u.RawQuery = address, strings.ReplaceAll(query.Encode(), "+", "%20") // drivers do not read + as a space
 	u.User = user
 	return u.String(), nil
