@@ -35,6 +35,7 @@ type event struct {
 	what string // begin, commit, rollback or the name of a statement
 	text string
 	args []any
+	raw  int // how many parameters it has with the unused one
 }
 
 // recorded makes a store on a recorder.
@@ -86,8 +87,11 @@ func (r *recorder) note(conn int, what, text string, args []driver.NamedValue) (
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := event{conn: conn, what: what, text: text}
+	e.raw = len(args)
 	for _, a := range args {
-		e.args = append(e.args, a.Value)
+		if a.Name != unused {
+			e.args = append(e.args, a.Value)
+		}
 	}
 	r.events = append(r.events, e)
 	r.runs[what]++

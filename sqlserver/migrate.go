@@ -101,9 +101,12 @@ func (s *Store) upgrade(ctx context.Context, known []sqlfiles.Migration) (run []
 	if err != nil {
 		return nil, err
 	}
+	if _, err := tx.ExecContext(ctx, "set xact_abort on"); err != nil { // until the connection goes back to the pool
+		return nil, err
+	}
 	for _, m := range known[min(version, len(known)):] {
 		for _, text := range append(batches(s.sql.named(m.Text)), s.sql.applied(m)) {
-			if _, err := on.ExecContext(ctx, text); err != nil {
+			if _, err := tx.ExecContext(ctx, text); err != nil { // a view is made by the first statement of a batch
 				return nil, fmt.Errorf("migration %d: %w", m.Version, err)
 			}
 		}

@@ -212,6 +212,9 @@ func TestTransactionsFollowTheRules(t *testing.T) {
 			if !strings.HasPrefix(e.text, alone) || strings.HasPrefix(e.text, alone+patient) != (v.name != "in a caller's transaction") {
 				t.Errorf("%s: %s is sent as %q", v.name, e.what, e.text)
 			}
+			if e.raw == 0 {
+				t.Errorf("%s: %s has no parameter: what it sets stays on in the session", v.name, e.what)
+			}
 			if regexp.MustCompile(`(?i)\b(commit|rollback|begin tran)`).MatchString(e.text) {
 				t.Errorf("%s: %s ends or begins a transaction beside other statements", v.name, e.what)
 			}

@@ -37,6 +37,10 @@ type statement struct {
 	types []string // the types of the parameters, by their numbers; empty: the statement does not use the parameter
 }
 
+// unused is a parameter of statements that have none. The driver sends a text without parameters as a batch of the session, in
+// which what alone sets would stay on: the caller's own statements would no longer tell how many rows they have changed.
+const unused = "unused"
+
 var (
 	parameter = regexp.MustCompile(`\?([0-9]+)`)
 	declared  = regexp.MustCompile(`(?m)^  @\w+ ([a-z]+)(?:\([^)]*\))? = \?([0-9]+)[,;]$`)
@@ -59,14 +63,16 @@ func parse(text string) *statement {
 	return s
 }
 
-// args are the arguments as the driver takes them, named as in the text. Those that the statement does not use are left out:
-// the server refuses a parameter that it is given twice, and takes one that is not used.
+// args are the arguments as the driver takes them, named as in the text. Those that the statement does not use are left out.
 func (s *statement) args(args []any) []any {
 	all := make([]any, 0, len(s.types))
 	for i, kind := range s.types {
 		if kind != "" {
 			all = append(all, sql.Named("p"+strconv.Itoa(i+1), argument(kind, args[i])))
 		}
+	}
+	if len(all) == 0 {
+		all = append(all, sql.Named(unused, 0))
 	}
 	return all
 }

@@ -37,7 +37,7 @@ set
     else concat(left(c.ids, len(c.ids) - 1), ',', l.ids, ']')
   end
 from (
-  select token, min(lease_until) as lease_until, string_agg(convert(varchar(max), id), ',') as ids
+  select token, min(lease_until) as lease_until, string_agg(convert(varchar(max), id) collate Latin1_General_100_BIN2_UTF8, ',') as ids
   from @lost
   group by token
 ) l

@@ -33,7 +33,7 @@ cross apply (select k.state, case when k.keep < 1 then 1 else k.keep end as keep
 cross apply (
   select top (1) f.finished_at
   from dibs_finished f with (index (by_time), forceseek)
-  where f.queue = q.name and f.state = s.state and f.followed = 0
+  where f.queue = q.name and f.state = s.state collate Latin1_General_100_BIN2_UTF8 and f.followed = 0
   order by f.finished_at
 ) f
 where f.finished_at <= @now - s.keep;
