@@ -200,3 +200,17 @@ func TestTidyPagesSayHowFarSQLServerIsProven(t *testing.T) {
 		t.Errorf("the table of databases is\n%s", table)
 	}
 }
+
+func TestTidyTheGoOfThePageOnSQLServerIsCompiled(t *testing.T) {
+	t.Parallel()
+	examples := read(t, "sqlserver/example_test.go")
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(read(t, "docs/sqlserver.md"), -1)
+	if len(blocks) == 0 {
+		t.Fatal("docs/sqlserver.md has no Go")
+	}
+	for _, b := range blocks {
+		if !strings.Contains(examples, b[1]) {
+			t.Errorf("sqlserver/example_test.go does not have\n%s", b[1])
+		}
+	}
+}

@@ -55,7 +55,14 @@ type origin struct {
 }
 
 func originOf(rawURL string) (origin, error) {
-	if port := map[bool]string{isMariaDB(rawURL): "3306", isSQLServer(rawURL): "1433"}[true]; port != "" {
+	port := ""
+	switch {
+	case isMariaDB(rawURL):
+		port = "3306"
+	case isSQLServer(rawURL):
+		port = "1433"
+	}
+	if port != "" {
 		u, err := url.Parse(rawURL)
 		if err != nil {
 			return origin{}, err
