@@ -28,8 +28,9 @@ func (s *Store) resource(turn, queue string) string {
 	return s.sql.prefix + turn + " " + hex.EncodeToString(sum[:])
 }
 
-// lockKeys locks unique keys until the transaction ends.
-func (s *Store) lockKeys(tx *rowstore.Session, keys []rowstore.UniqueKey) (got bool, err error) {
+// lockKeys locks unique keys until the transaction ends. It never waits, though it may: a wait that takes too long would end the
+// transaction.
+func (s *Store) lockKeys(tx *rowstore.Session, keys []rowstore.UniqueKey, _ bool) (got bool, err error) {
 	pairs := make([][2]string, len(keys))
 	for i, k := range keys {
 		pairs[i] = [2]string{k.Queue, k.Key}
