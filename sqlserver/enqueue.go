@@ -19,22 +19,22 @@ const (
 
 // insert inserts jobs, and returns the id of the last one. internal/rowstore gives the columns of one job, those of several, or
 // those that many have in common and then their payloads. The ids are drawn for all at once, so they follow each other.
-func (s *Store) insert(ctx context.Context, tx dibs.SQLTx, text string, args ...any) (last int64, err error) {
+func (s *Store) insert(ctx context.Context, tx dibs.SQLTx, text string, args ...any) (last, step int64, err error) {
 	jobs := newJobs(args)
 	list := listOf{tx: tx, text: text, left: len(jobs)}
 	for i, j := range jobs {
 		if err := list.add(ctx, i, j); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	if err := list.send(ctx, nil); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	first := list.first.(int64)
 	if key := args[keyColumn]; len(jobs) == 1 && key != nil {
 		_, err = tx.ExecContext(ctx, s.sql.Statements.Get("hold_key"), args[0], key, first)
 	}
-	return first + int64(len(jobs)) - 1, err
+	return first + int64(len(jobs)) - 1, 1, err
 }
 
 // newJob is the columns of a job, and its payload.
