@@ -32,7 +32,7 @@ func TestEveryPromiseIsKeptOnACluster(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	faults := &nodeFaults{t: t, c: c, rng: rand.New(rand.NewPCG(seed, 1)), counts: map[string]int{}}
 	r, err := Run(t.Context(), Config{
-		About: About{Workers: 4, Seed: seed, Duration: lasts}, DB: db, URL: url, Effects: "effects", Dir: t.TempDir(),
+		About: About{Workers: 4, Seed: seed, Duration: lasts}, DB: db, URL: url, Effects: "effects", Dir: clusterDir(t),
 		Server: faults, Processes: testProcesses{},
 	})
 	if err != nil {
@@ -97,4 +97,13 @@ func (f *nodeFaults) Start() error {
 	}
 	f.t.Logf("%s it has joined again, %v after it was let go", time.Now().Format("15:04:05.000"), time.Since(began).Round(time.Millisecond))
 	return nil
+}
+
+// clusterDir is where the records go: to DIBS_CLUSTER_DIR, where they stay, or to a folder of the test.
+func clusterDir(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("DIBS_CLUSTER_DIR"); dir != "" {
+		return dir
+	}
+	return t.TempDir()
 }
