@@ -100,7 +100,11 @@ func (s *Session) settleGroups(q *queue, keys []string, between func(*Session, *
 	}
 	var holds [][3]any
 	for _, g := range groups {
-		if g.busy {
+		switch {
+		case g.over: // claims pass over the group until it is settled: whoever has locked the jobs may be rolled back
+			s.ask([]group{{q.Name, g.key}}, 0)
+			s.others.jobsHeld = true
+		case g.busy:
 			busy = append(busy, g.key)
 		}
 		if g.pace.Step != 0 {
@@ -133,6 +137,7 @@ type places struct {
 	free     int // how many places there are for blocked jobs
 	admitted int // how many blocked jobs have got places
 	busy     bool
+	over     bool // more jobs have places than may have: others have locked them
 }
 
 // places counts the places of groups.
@@ -214,6 +219,7 @@ func (s *Session) takePlaces(q *queue, g *places) (err error) {
 		}
 		g.busy = g.out.started < g.started-most || g.out.loose < g.loose
 		g.started, g.loose = g.started-g.out.started, g.loose-g.out.loose
+		g.over = g.started > most || g.loose > free
 		g.blocked = g.blocked || g.out.blocked > 0
 	}
 	g.free, g.short = max(0, free-g.loose), free < room && free >= g.loose
