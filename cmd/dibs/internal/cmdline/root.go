@@ -63,7 +63,7 @@ is left behind, and no claim waits for another's lock.`,
 	f := root.PersistentFlags()
 	f.Var(&a.DBFlag, "db", "`URL` of the database: sqlite:PATH or postgres://…; default $DIBS_DB,\nelse sqlite:dibs.db")
 	f.StringVar(&a.Schema, "schema", a.Schema, "PostgreSQL: `SCHEMA` of the tables; default $DIBS_SCHEMA, else dibs")
-	f.StringVar(&a.Prefix, "prefix", a.Prefix, "SQLite: `PREFIX` of the tables' names; default $DIBS_PREFIX, else dibs_")
+	f.StringVar(&a.Prefix, "prefix", a.Prefix, "SQLite, MariaDB: `PREFIX` of the table names; default $DIBS_PREFIX, else dibs_")
 	f.BoolVar(&a.pooler, "pooler", false, "PostgreSQL: the server is behind a pooler in transaction mode;\ndetected where possible")
 	f.BoolVar(&a.JSON, "json", false, "write JSON to stdout (see 'dibs help json')")
 	f.SortFlags = false

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/cmd/dibs/internal/cmdline"
+	"github.com/dibs-queue/dibs/internal/lab/mytest"
 	"github.com/dibs-queue/dibs/internal/lab/pgtest"
 	"github.com/dibs-queue/dibs/internal/needs"
 )
@@ -14,8 +15,8 @@ import (
 func TestMigrateSaysWhatItDid(t *testing.T) {
 	onEachEmpty(t, func(c *cli) {
 		kind, first, newest := "postgres", "0001_first.sql", 2
-		if strings.HasPrefix(c.DB, "sqlite:") {
-			kind, first, newest = "sqlite", "0001_jobs.sql", 2
+		if scheme, _, _ := strings.Cut(c.DB, ":"); scheme != "postgres" {
+			kind, first, newest = scheme, "0001_jobs.sql", map[string]int{"sqlite": 2, "mysql": 1}[scheme]
 		}
 		out := c.OK("migrate")
 		for _, w := range []string{"ran " + first, "schema", fmt.Sprintf("has version %d now", newest)} {
@@ -49,6 +50,40 @@ func onEachEmpty(t *testing.T, test func(c *cli)) {
 		t.Parallel()
 		test(newCLI(t, pgtest.URL(t)))
 	})
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		test(newCLI(t, mytest.URL(t)))
+	})
+}
+
+// Tables with several prefixes in one database of MariaDB know nothing of each other.
+func TestMigrateWithPrefixesInOneDatabase(t *testing.T) {
+	t.Parallel()
+	c := newCLI(t, mytest.URL(t))
+	for i, prefix := range []string{"shop_", "shop_old_"} {
+		as := func(args ...string) []string { return append(args, "--prefix", prefix) }
+		c.Fails(cmdline.ExitSchema, "", as("enqueue", "mail", "1"), "no tables of dibs", "dibs migrate")
+		if out := c.OK(as("migrate")...); !strings.Contains(out, "ran 0001_jobs.sql") {
+			c.T.Errorf("with %s migrate says %q", prefix, out)
+		}
+		if out := c.OK(as("migrate")...); !strings.Contains(out, "is up to date") {
+			c.T.Errorf("with %s the second migrate says %q", prefix, out)
+		}
+		for range i + 1 {
+			c.OK(as("enqueue", "mail", "1")...)
+		}
+	}
+	for i, prefix := range []string{"shop_", "shop_old_"} {
+		if r := c.Run("", "work", "mail", "--until-empty", "--prefix", prefix, "--", "true"); r.Code != 0 {
+			c.T.Errorf("with %s work ends with exit code %d and %s", prefix, r.Code, r.Err)
+		}
+		list := c.OK("ls", "--state", "completed", "--json", "--prefix", prefix)
+		if strings.Count(list, `"id":`) != i+1 {
+			c.T.Errorf("with %s the completed jobs are %s, want %d", prefix, list, i+1)
+		}
+		c.OK("check", "--prefix", prefix)
+	}
+	c.Fails(cmdline.ExitSchema, "", []string{"stats"}, "no tables of dibs")
 }
 
 // A worker without rights ends, and its error says which grants to run.
