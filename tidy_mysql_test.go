@@ -9,7 +9,7 @@ import (
 
 // MariaDB has the statements of SQLite, or of the mode in which others write meanwhile, but those that this mode never runs.
 var (
-	onlyMySQL  = strings.Fields("bar_slots diagnose_jobs diagnose_server diagnose_sessions drop_inbox hold_key identity inbox inbox_waiting lock_gap lock_keys locks_rows put_keys put_slots put_turn share_turn take_slot take_turn touch try_gap verify write_turn")
+	onlyMySQL  = strings.Fields("bar_slots diagnose_jobs diagnose_server diagnose_sessions drop_inbox hold_key identity inbox inbox_waiting lock_gap lock_keys locks_rows put_keys put_slots put_turn see_uncommitted share_turn take_slot take_turn touch try_gap verify write_turn")
 	notInMySQL = strings.Fields(`
 		add_history count_claimed count_running diagnose diagnose_file drop_tally merge_tally unhold
 		drop_limits_set drop_queue_limits_set limit_set limits_set tables tally_table uncounted`)

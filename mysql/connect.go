@@ -49,6 +49,9 @@ const lockWait = 5
 // stands still, perhaps as its machine does, and nobody gets what it has locked.
 const idleWithin = 10
 
+// sideConns is how many connections make rows beside transactions, or are looked at by callers' transactions, at once.
+const sideConns = 8
+
 // connect makes the pools. They connect when they are first used.
 func (s *Store) connect(config *driver.Config, o *Options) error {
 	hosts := Hosts(config.Addr)
@@ -87,7 +90,7 @@ func (s *Store) connect(config *driver.Config, o *Options) error {
 			pool   **sql.DB
 			config *driver.Config
 			most   int
-		}{{&n.pool, own, most}, {&n.side, side, 2}, {nil, callers, 0}} {
+		}{{&n.pool, own, most}, {&n.side, side, sideConns}, {nil, callers, 0}} {
 			p.config = p.config.Clone()
 			p.config.Addr = host
 			connector, err := driver.NewConnector(p.config)

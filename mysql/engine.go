@@ -102,10 +102,18 @@ func commit(ctx context.Context, c *sql.Conn) error {
 	whole, stop := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 	defer stop()
 	_, err := c.ExecContext(whole, "commit")
-	if err != nil && !repeatable(err) {
-		err = fmt.Errorf("%w: %w", errUnknown, err)
+	return explainCommit(err)
+}
+
+// explainCommit says of a commit that has failed whether the transaction took effect.
+func explainCommit(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case repeatable(err):
+		return fmt.Errorf("%w: the server has refused the commit, so nothing took effect: %w", dibs.ErrUnavailable, err)
 	}
-	return err
+	return fmt.Errorf("%w: %w", errUnknown, err)
 }
 
 // rollback ends a transaction without effect. If that fails, the connection is closed, and so the server does it.
@@ -145,40 +153,4 @@ func insertCounting(ctx context.Context, tx dibs.SQLTx, text string, args []any)
 		n, err = result.RowsAffected()
 	}
 	return first, n, err
-}
-
-// Open finds out whether the server has ended a caller's transaction, as after a deadlock.
-func (e engine) Open(ctx context.Context, tx dibs.SQLTx) error {
-	var open bool
-	err := rowstore.One(ctx, tx, "select @@in_transaction", &open)
-	if err == nil && !open {
-		err = rowstore.ErrRolledBack
-	}
-	return err
-}
-
-// SQLTx is the store inside a transaction of the caller's: a *sql.Tx, or a value with its
-// ExecContext and QueryContext, such as a transaction of sqlx or GORM. It must be on the same database and
-// have the isolation READ COMMITTED, as those of DB do. The first call of the Tx looks, and refuses
-// REPEATABLE READ and SERIALIZABLE, whether the session has them or only this transaction, as by
-// sql.TxOptions.Isolation. READ UNCOMMITTED is noticed only if the session has it.
-// Do not use it: calls may decide by changes that others roll back.
-//
-// A deadlock with another transaction, or a lock for which the transaction waits too long, may end the whole transaction:
-// then calls of the Tx do nothing, and fail with sql.ErrTxDone.
-func (s *Store) SQLTx(tx dibs.SQLTx) dibs.Tx { return s.common().SQLTx(tx) }
-
-// InTx runs f in a transaction of its own, and commits it if f returns nil.
-func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
-	return s.common().InTx(ctx, s.begin, f)
-}
-
-func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
-	for {
-		n := s.any()
-		tx, err := s.callers.BeginTx(ctx, nil)
-		if err == nil || ctx.Err() != nil || !s.lost(n, err) {
-			return tx, s.failed(ctx, err)
-		}
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,10 @@ func (s *Store) StatementNames() []string {
 // Statement is the text of a statement.
 func (s *Store) Statement(name string) string { return s.sql.Statements.Get(name) }
 
-// Explain reads the plans of the parts of a statement that are no blocks. arg gives the argument for each number.
+// begins matches blocks, and what begins and ends transactions.
+var begins = regexp.MustCompile(`^(begin|start|rollback)`)
+
+// Explain reads the plans of the parts of a statement that read or write rows, but those of blocks. arg gives the argument for each number.
 func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, each func(part, table, kind, extra string)) error {
 	c, err := s.any().pool.Conn(ctx)
 	if err != nil {
@@ -30,7 +34,7 @@ func (s *Store) Explain(ctx context.Context, name string, arg func(n int) any, e
 	}
 	defer c.Close()
 	for _, p := range parse(s.sql.Statements.Get(name)).parts {
-		if strings.HasPrefix(p.text, "begin not atomic") {
+		if begins.MatchString(p.text) {
 			continue
 		}
 		args := make([]any, 0, len(p.order))
@@ -156,4 +160,14 @@ func (s *Store) StandStill(ctx context.Context) error {
 func (s *Store) HomeOf(ctx context.Context, queue string) string {
 	place := rowstore.PlaceOf(queue)
 	return s.at(fmt.Sprintf("queue %02x", place)).host
+}
+
+// InTxWith is InTx, and also hands out the transaction.
+func (s *Store) InTxWith(ctx context.Context, f func(tx dibs.Tx, own dibs.SQLTx) error) error {
+	var own rowstore.OwnTx
+	begin := func(ctx context.Context) (_ rowstore.OwnTx, err error) {
+		own, err = s.begin(ctx)
+		return own, err
+	}
+	return s.common().InTx(ctx, begin, func(tx dibs.Tx) error { return f(tx, own) })
 }

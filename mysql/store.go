@@ -59,8 +59,9 @@ type Store struct {
 	upkeep    upkeep
 	closed    atomic.Bool
 	closing   sync.Once
-	making    sync.Mutex    // held while rows of turns and keys are made
-	waiting   chan struct{} // has an element for each call that waits for unique keys
+	making    sync.Mutex     // held while rows of turns and keys are made
+	waiting   chan struct{}  // has an element for each call that waits for unique keys
+	ending    sync.WaitGroup // transactions beside others that are being rolled back
 }
 
 var _ admin.Database = (*Store)(nil)
@@ -147,6 +148,7 @@ func (s *Store) release() error {
 		s.end()
 	}
 	s.watching.Wait()
+	s.ending.Wait()
 	return s.closePools()
 }
 

@@ -3,9 +3,11 @@ package mysql_test
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 
@@ -13,6 +15,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/lab/mytest"
+	"github.com/dibs-queue/dibs/mysql"
 )
 
 // wire passes connections on to a server, and sees what the client sends.
@@ -22,6 +25,7 @@ type wire struct {
 	sent   [][]byte // the commands that have a commit in them
 	cut    bool     // cut a connection at its commit, before the server gets it
 	late   bool     // cut it only when the server has answered
+	refuse bool     // answer a commit with a deadlock, in place of the server
 }
 
 // through returns the address of a database by way of a wire.
@@ -90,10 +94,16 @@ func (w *wire) carry(client net.Conn) {
 		if _, err := io.ReadFull(client, body); err != nil {
 			return
 		}
-		if w.cuts(body) {
-			if !w.late {
+		switch cut, refuse := w.meets(body); {
+		case refuse:
+			text := append([]byte{0xff, 0xbd, 0x04}, "#40001Deadlock found when trying to get lock; try restarting transaction"...)
+			if _, err := client.Write(append([]byte{byte(len(text)), 0, 0, head[3] + 1}, text...)); err != nil {
 				return
 			}
+			continue
+		case cut && !w.late:
+			return
+		case cut:
 			answers <- struct{}{}
 		}
 		if _, err := server.Write(append(bytes.Clone(head), body...)); err != nil {
@@ -102,15 +112,22 @@ func (w *wire) carry(client net.Conn) {
 	}
 }
 
-// cuts notes a commit, and reports whether the connection is to be cut at it.
-func (w *wire) cuts(body []byte) bool {
+// meets notes a commit, and reports what is to become of it.
+func (w *wire) meets(body []byte) (cut, refuse bool) {
 	if !bytes.Contains(bytes.ToLower(body), []byte("commit")) || bytes.Contains(bytes.ToLower(body), []byte("read-committed")) {
-		return false
+		return false, false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sent = append(w.sent, body[1:]) // the first byte says that it is a query
-	return w.cut
+	return w.cut, w.refuse
+}
+
+// set says what becomes of commits from now on.
+func (w *wire) set(cut, late, refuse bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut, w.late, w.refuse = cut, late, refuse
 }
 
 // TestACommitIsAlone reads what the store sends: with anything else in the packet, a lost connection would not say whether
@@ -143,27 +160,99 @@ func TestACommitIsAlone(t *testing.T) {
 	}
 }
 
+// enqueues are ways to enqueue a job in one transaction of the store's own.
+var enqueues = map[string]func(ctx context.Context, s *mysql.Store) error{
+	"Enqueue": func(ctx context.Context, s *mysql.Store) error {
+		_, err := s.Enqueue(ctx, []dibs.NewJob{{Queue: "q", Kind: "k"}})
+		return err
+	},
+	"InTx": func(ctx context.Context, s *mysql.Store) error {
+		return s.InTx(ctx, func(tx dibs.Tx) error {
+			_, err := tx.Enqueue(ctx, []dibs.NewJob{{Queue: "q", Kind: "k"}})
+			return err
+		})
+	},
+}
+
+// waiting counts the jobs that wait in a database.
+func waiting(t *testing.T, s *mysql.Store) (n int64) {
+	t.Helper()
+	list, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range list {
+		n += q.Waiting
+	}
+	return n
+}
+
 // TestAnUnknownCommitSaysSo cuts the connection before the server gets the commit, and before the client gets the answer.
 // The errors are the same, as nobody can tell.
 func TestAnUnknownCommitSaysSo(t *testing.T) {
 	t.Parallel()
-	for _, late := range []bool{false, true} {
+	for name, enqueue := range enqueues {
+		for _, late := range []bool{false, true} {
+			direct := mytest.Address(t)
+			w, address := through(t, direct)
+			s := openStore(t, address)
+			w.set(true, late, false)
+			err := enqueue(t.Context(), s)
+			w.set(false, false, false)
+			if !errors.Is(err, dibs.ErrUnavailable) || !strings.Contains(err.Error(), "it is unknown whether the call took effect") {
+				t.Errorf("%s, late %v: %v", name, late, err)
+			}
+			if n := waiting(t, openStore(t, direct)); late != (n == 1) {
+				t.Errorf("%s, late %v: the database has %d jobs", name, late, n)
+			}
+		}
+	}
+}
+
+// TestARefusedCommitSaysThatNothingTookEffect has each commit end with a deadlock. The transaction stays open on the server, as
+// after an error that does not end it: what comes next on its connection must not commit it.
+func TestARefusedCommitSaysThatNothingTookEffect(t *testing.T) {
+	t.Parallel()
+	for name, enqueue := range enqueues {
 		direct := mytest.Address(t)
 		w, address := through(t, direct)
 		s := openStore(t, address)
-		w.mu.Lock()
-		w.cut, w.late = true, late
-		w.mu.Unlock()
-		_, err := s.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k"}})
-		w.mu.Lock()
-		w.cut = false
-		w.mu.Unlock()
-		if !errors.Is(err, dibs.ErrUnavailable) || !bytes.Contains([]byte(err.Error()), []byte("it is unknown whether the call took effect")) {
-			t.Errorf("late %v: %v", late, err)
+		w.set(false, false, true)
+		err := enqueue(t.Context(), s)
+		w.set(false, false, false)
+		if !errors.Is(err, dibs.ErrUnavailable) || !strings.Contains(err.Error(), "nothing took effect") || strings.Contains(err.Error(), "unknown") {
+			t.Errorf("%s: %v", name, err)
 		}
-		page, err := openStore(t, direct).Stats(t.Context())
-		if err != nil || late != (len(page) == 1 && page[0].Waiting == 1) {
-			t.Errorf("late %v: the database has %+v, %v", late, page, err)
+		if err := enqueue(t.Context(), s); err != nil {
+			t.Errorf("%s: the next one: %v", name, err)
 		}
+		if n := waiting(t, openStore(t, direct)); n != 1 {
+			t.Errorf("%s: the database has %d jobs", name, n)
+		}
+	}
+}
+
+// TestATransactionThatTheServerHasEndedIsNotCommitted has the callback of InTx keep the error to itself of a call in which the server
+// has rolled the transaction back.
+func TestATransactionThatTheServerHasEndedIsNotCommitted(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, mytest.Address(t))
+	err := s.InTxWith(t.Context(), func(tx dibs.Tx, own dibs.SQLTx) error {
+		if _, err := tx.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k"}}); err != nil {
+			return err
+		}
+		if _, err := own.ExecContext(t.Context(), "rollback"); err != nil { // as the server does after a deadlock
+			return err
+		}
+		if _, err := tx.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k"}}); !errors.Is(err, sql.ErrTxDone) {
+			t.Errorf("a call in a transaction that has ended: %v", err)
+		}
+		return nil
+	})
+	if !errors.Is(err, sql.ErrTxDone) {
+		t.Errorf("the transaction ended with %v", err)
+	}
+	if n := waiting(t, s); n != 0 {
+		t.Errorf("the database has %d jobs", n)
 	}
 }

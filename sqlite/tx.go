@@ -29,7 +29,8 @@ func (s *Store) SQLTx(tx dibs.SQLTx) dibs.Tx { return s.common().SQLTx(tx) }
 // InTx runs f in a transaction of its own, and commits it if f returns nil. f must use only
 // its Tx to write: the store's own writing methods wait for the transaction to end.
 func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
-	return s.common().InTx(ctx, s.begin, f)
+	begin := func(ctx context.Context) (rowstore.OwnTx, error) { return s.begin(ctx) }
+	return s.common().InTx(ctx, begin, f)
 }
 
 func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
@@ -40,7 +41,7 @@ func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
 // Open finds out whether SQLite has rolled a caller's transaction back, which
 // database/sql does not learn: a savepoint would then begin a new transaction and its release
 // commit it. So it runs "begin", which fails inside of a transaction and takes 2 µs.
-func (e engine) Open(ctx context.Context, tx dibs.SQLTx) error {
+func (e engine) Open(ctx context.Context, tx dibs.SQLTx, _ bool) error {
 	_, err := tx.ExecContext(ctx, "begin")
 	if err == nil {
 		_, err = tx.ExecContext(ctx, "rollback")

@@ -1,6 +1,7 @@
 package rowstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -38,8 +39,16 @@ func (s *Store) SQLTx(tx dibs.SQLTx) *Tx {
 	return &Tx{store: s, session: session}
 }
 
+// OwnTx is a transaction that InTx has begun. Commit says by its error whether the transaction took effect, unless that is
+// database/sql's. Rollback has nothing to do after it.
+type OwnTx interface {
+	dibs.SQLTx
+	Commit() error
+	Rollback() error
+}
+
 // InTx runs f in a transaction of its own, and commits it if f returns nil.
-func (s *Store) InTx(ctx context.Context, begin func(context.Context) (*sql.Tx, error), f func(dibs.Tx) error) error {
+func (s *Store) InTx(ctx context.Context, begin func(context.Context) (OwnTx, error), f func(dibs.Tx) error) error {
 	if err := s.ready(ctx); err != nil {
 		return s.wrap("transaction", err)
 	}
@@ -53,17 +62,29 @@ func (s *Store) InTx(ctx context.Context, begin func(context.Context) (*sql.Tx, 
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
 	t := s.SQLTx(tx)
 	t.verified = true
-	if err := f(t); err != nil {
-		if ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
-			return s.wrap("transaction", ctx.Err())
-		}
+	ended := func(err error) bool { return ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) }
+	if err := f(t); ended(err) {
+		return s.wrap("transaction", ctx.Err())
+	} else if err != nil {
 		return err
 	}
-	if err := tx.Commit(); err != nil {
+	if t.lost() { // f has kept the error of a call to itself
+		return s.wrap("transaction", cmp.Or(ctx.Err(), ErrRolledBack))
+	}
+	if err := tx.Commit(); ended(err) {
+		return s.wrap("transaction", ctx.Err())
+	} else if err != nil {
 		return s.wrap("transaction", err)
 	}
 	t.Wake()
 	return nil
+}
+
+// lost reports whether a call has found that the database had rolled the transaction back.
+func (t *Tx) lost() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rolledBack
 }
 
 // call runs f as one call, under a savepoint, so that a call that fails changes nothing. The
@@ -73,7 +94,7 @@ func (t *Tx) call(ctx context.Context, f func(*Session) error) error {
 	s, whole := t.session, context.WithoutCancel(ctx)
 	err := ErrRolledBack
 	if !t.rolledBack {
-		err = t.store.engine.Open(whole, s.conn)
+		err = t.store.engine.Open(whole, s.conn, t.verified)
 	}
 	if err != nil {
 		t.rolledBack = t.rolledBack || errors.Is(err, ErrRolledBack)
@@ -101,7 +122,7 @@ func (t *Tx) call(ctx context.Context, f func(*Session) error) error {
 		}
 		return err
 	})
-	if t.rolledBack = lost && begun; t.rolledBack {
+	if t.rolledBack = lost && begun; t.rolledBack && !errors.Is(err, ErrRolledBack) {
 		err = fmt.Errorf("%w; %w", err, ErrRolledBack)
 	}
 	if lost {
