@@ -112,9 +112,11 @@ create table if not exists dibs_schedule (
   payload longblob not null, -- of its jobs
   key next_tick (next_at),
   constraint schedule_paused_is_0_or_1 check (paused in (0, 1)),
-  constraint schedule_settings_is_a_json_object check (json_valid(settings) and json_type(settings) = 'OBJECT'),
-  constraint schedule_payload_is_json check (json_valid(payload)),
-  constraint schedule_metadata_is_a_json_object check (metadata is null or json_valid(metadata) and json_type(metadata) = 'OBJECT'),
+  constraint schedule_settings_is_a_json_object check (json_valid(convert(settings using utf8mb4)) and json_type(convert(settings using utf8mb4)) = 'OBJECT'),
+  constraint schedule_payload_is_json check (json_valid(convert(payload using utf8mb4))),
+  constraint schedule_metadata_is_a_json_object check (
+    metadata is null or json_valid(convert(metadata using utf8mb4)) and json_type(convert(metadata using utf8mb4)) = 'OBJECT'
+  ),
   constraint schedule_times_are_in_years_1970_to_9999 check (
     since between 0 and 253402300799999999 and (next_at is null or next_at between 0 and 253402300799999999)
   )
@@ -135,7 +137,8 @@ create table if not exists dibs_worker (
   seen_at bigint not null,
   key seen (seen_at),
   constraint worker_has_queues_and_kinds_as_json_arrays check (
-    json_valid(queues) and json_type(queues) = 'ARRAY' and (kinds is null or json_valid(kinds) and json_type(kinds) = 'ARRAY')
+    json_valid(convert(queues using utf8mb4)) and json_type(convert(queues using utf8mb4)) = 'ARRAY'
+    and (kinds is null or json_valid(convert(kinds using utf8mb4)) and json_type(convert(kinds using utf8mb4)) = 'ARRAY')
   )
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
@@ -192,7 +195,7 @@ create table if not exists dibs_job (
     (token is null) = (lease_until is null) and (token is null or claimed_at is not null)
   ),
   constraint job_gate_fits_group_and_token check (
-    case gate
+    1 = case gate
       when 0 then token is null
       when 1 then group_key is not null and token is null
       when 2 then group_key is not null and token is null
@@ -283,7 +286,7 @@ create table if not exists dibs_edge (
 create table if not exists dibs_ended_list (
   id bigint auto_increment primary key,
   ids longblob not null,
-  constraint ended_list_ids_is_a_json_array check (json_valid(ids) and json_type(ids) = 'ARRAY')
+  constraint ended_list_ids_is_a_json_array check (json_valid(convert(ids using utf8mb4)) and json_type(convert(ids using utf8mb4)) = 'ARRAY')
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- What the attempts of jobs have done, one row for each step, in their order.
@@ -319,7 +322,7 @@ create table if not exists dibs_claim (
   ids longblob not null,
   key by_check (check_at),
   key by_queue (queue, worker),
-  constraint claim_ids_is_a_json_array check (json_valid(ids) and json_type(ids) = 'ARRAY')
+  constraint claim_ids_is_a_json_array check (json_valid(convert(ids using utf8mb4)) and json_type(convert(ids using utf8mb4)) = 'ARRAY')
 ) engine = innodb default character set utf8mb4 collate utf8mb4_bin;
 
 -- Changes of counts by queue and minute since 1970. A count is the sum of all its rows; each transaction appends one for

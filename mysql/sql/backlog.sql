@@ -5,27 +5,28 @@
 -- Concurrency: one snapshot for each group; locks nothing. It goes from group to group by the index of blocked jobs, whatever
 --   their number.
 begin not atomic
-  declare name varbinary(255);
+  declare group_name varbinary(255);
   declare nth int default 0;
-  declare counts text character set utf8mb4;
-  declare found longtext character set utf8mb4 default '';
-  set name = (
+  declare counts longtext character set utf8mb4;
+  declare hits longtext character set utf8mb4 default '';
+  select (
     select j.group_key
     from dibs_job j force index (place)
     where j.queue = ?1 and j.place = 1 and j.group_key > ?2
     order by j.group_key
     limit 1
-  );
-  while name is not null and nth < ?3 do
+  )
+  into group_name;
+  while group_name is not null and nth < ?3 do
     select
       json_array(
-        convert(name using utf8mb4),
+        convert(group_name using utf8mb4),
         (
           select count(*)
           from (
             select 1
             from dibs_job p force index (place)
-            where p.queue = ?1 and p.place in (0, 3) and p.group_key = name
+            where p.queue = ?1 and p.place in (0, 3) and p.group_key = group_name
             limit ?4
           ) x
         ),
@@ -34,7 +35,7 @@ begin not atomic
           from (
             select 1
             from dibs_job b force index (place)
-            where b.queue = ?1 and b.place = 1 and b.group_key = name
+            where b.queue = ?1 and b.place = 1 and b.group_key = group_name
             limit ?4
           ) x
         )
@@ -42,15 +43,15 @@ begin not atomic
       (
         select j.group_key
         from dibs_job j force index (place)
-        where j.queue = ?1 and j.place = 1 and j.group_key > name
+        where j.queue = ?1 and j.place = 1 and j.group_key > group_name
         order by j.group_key
         limit 1
       )
-    into counts, name;
-    set found = concat(found, ',', counts), nth = nth + 1;
+    into counts, group_name;
+    set hits = concat(hits, ',', counts), nth = nth + 1;
   end while;
   select i.name, i.places, i.blocked
-  from json_table(concat('[', substr(found, 2), ']'), '$[*]' columns (
+  from json_table(concat('[', substr(hits, 2), ']'), '$[*]' columns (
     name varchar(255) character set utf8mb4 path '$[0]', places int path '$[1]', blocked int path '$[2]'
   )) i;
 end

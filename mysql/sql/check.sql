@@ -37,7 +37,7 @@ union all
 select concat('job ', j.id, ': running, but in no claim')
 from dibs_job j
 left join dibs_claim c on c.token = j.token
-where j.token is not null and (c.token is null or not json_contains(c.ids, cast(j.id as char)))
+where j.token is not null and (c.token is null or not json_contains(convert(c.ids using utf8mb4), cast(j.id as char)))
 union all
 select concat('job ', j.id, ': its claim is looked at ', c.check_at - j.lease_until, ' us after its lease ends')
 from dibs_job j

@@ -19,82 +19,88 @@
 --   state that are past retention and about 3,000 in all, and 100 rows of ended_list with up to 10 jobs of each.
 -- A loop over the queues, as a range in an index ends only at constants and variables, and not at columns of another table.
 begin not atomic
-  declare now bigint default timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
+  declare clock bigint default (timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)));
   declare queues int;
-  declare some longtext character set utf8mb4;
+  declare queue_name varbinary(255);
+  declare completed, dead, cancelled, keep bigint;
+  declare nth int;
+  declare state varbinary(16);
+  declare batch longtext character set utf8mb4;
   declare waits int;
   declare most_waiting int default 0;
   declare deads longtext character set utf8mb4 default '';
   declare firsts longtext character set utf8mb4 default '';
   declare followers longtext character set utf8mb4 default '';
   declare pasts longtext character set utf8mb4 default '';
-  declare share int;
+  declare dead_share int;
   declare first_share int;
-  declare following int;
-  declare keeping int;
+  declare follower_share int;
+  declare kept_share int;
+  declare ended tinyint default 0;
+  declare each_queue cursor for
+    select q.name, q.keep_completed, q.keep_dead, q.keep_cancelled
+    from dibs_queue q;
+  declare continue handler for not found set ended = 1;
   select greatest(1, count(*)) into queues from dibs_queue;
-  set share = greatest(1, least(1000, 10000 div queues)), first_share = greatest(1, 2000 div queues);
-  set following = greatest(1, least(200, 1000 div queues)), keeping = greatest(1, least(100, 1000 div queues));
-  for q in (
-    select name, keep_completed, keep_dead, keep_cancelled
-    from dibs_queue
-  ) do
-    select concat(',', group_concat(x.id)) into some
+  set dead_share = greatest(1, least(1000, 10000 div queues)), first_share = greatest(1, 2000 div queues);
+  set follower_share = greatest(1, least(200, 1000 div queues)), kept_share = greatest(1, least(100, 1000 div queues));
+  open each_queue;
+  fetch each_queue into queue_name, completed, dead, cancelled;
+  while not ended do
+    select concat(',', group_concat(x.id)) into batch
     from (
       select d.id
       from dibs_finished d force index (by_time)
-      where d.queue = q.name and d.state = 'dead' and d.finished_at > now - 3600000000
+      where d.queue = queue_name and d.state = 'dead' and d.finished_at > clock - 3600000000
       order by d.finished_at desc
-      limit share
+      limit dead_share
     ) x;
-    set deads = concat(deads, coalesce(some, ''));
-    select concat(',', group_concat(x.id)) into some
+    set deads = concat(deads, coalesce(batch, ''));
+    select concat(',', group_concat(x.id)) into batch
     from (
       select j.id
       from dibs_job j force index (lane)
-      where j.queue = q.name and j.gate = 0
+      where j.queue = queue_name and j.gate = 0
       order by j.priority, j.run_at, j.id
       limit first_share
     ) x;
-    set firsts = concat(firsts, coalesce(some, ''));
-    select concat(',', group_concat(x.id)), count(*) into some, waits
+    set firsts = concat(firsts, coalesce(batch, ''));
+    select concat(',', group_concat(x.id)), count(*) into batch, waits
     from (
       select j.id
       from dibs_job j force index (lane)
-      where j.queue = q.name and j.gate = 5
-      limit following
+      where j.queue = queue_name and j.gate = 5
+      limit follower_share
     ) x;
-    set followers = concat(followers, coalesce(some, '')), most_waiting = greatest(most_waiting, waits);
-    for s in (
-      select 'completed' as state, q.keep_completed as keep
-      union all
-      select 'dead', q.keep_dead
-      union all
-      select 'cancelled', q.keep_cancelled
-    ) do
-      select concat(',', group_concat(json_array(x.id, x.finished_at + s.keep))) into some
+    set followers = concat(followers, coalesce(batch, '')), most_waiting = greatest(most_waiting, waits);
+    set nth = 1;
+    while nth <= 3 do
+      set state = elt(nth, 'completed', 'dead', 'cancelled'), keep = elt(nth, completed, dead, cancelled), nth = nth + 1;
+      select concat(',', group_concat(json_array(x.id, x.finished_at + keep))) into batch
       from (
         select f.id, f.finished_at
         from dibs_finished f force index (by_time)
-        where f.queue = q.name and f.state = s.state and f.finished_at < now - 600000000 - s.keep
+        where f.queue = queue_name and f.state = state and f.finished_at < clock - 600000000 - keep
         order by f.finished_at, f.id
-        limit keeping
+        limit kept_share
       ) x;
-      set pasts = concat(pasts, coalesce(some, ''));
-    end for;
-  end for;
+      set pasts = concat(pasts, coalesce(batch, ''));
+    end while;
+    fetch each_queue into queue_name, completed, dead, cancelled;
+  end while;
+  close each_queue;
   with ended as (
     select
       f.id,
       f.queue,
       f.finished_at,
-      left(coalesce(if(json_valid(f.errors), json_value(convert(f.errors using utf8mb4), concat('$[', json_length(f.errors) - 1, '].error')), ''), ''), 300) as error
+      left(coalesce(if(json_valid(convert(f.errors using utf8mb4)), json_unquote(json_extract(convert(f.errors using utf8mb4), concat('$[', greatest(json_length(convert(f.errors using utf8mb4)), 1) - 1, '].error'))), ''), ''), 300) as error
     from json_table(concat('[', substr(deads, 2), ']'), '$[*]' columns (id bigint path '$')) i
     straight_join dibs_finished f force index (primary) on f.id = i.id
   ), claim as (
     select c.token, i.id
     from (
-      select token, if(json_valid(ids), convert(ids using utf8mb4), '[]') as ids
+      select token, if(json_valid(convert(ids using utf8mb4)), convert(ids using utf8mb4), '[]') as ids
       from dibs_claim force index (by_check)
       order by check_at
       limit 1000
@@ -111,7 +117,7 @@ begin not atomic
       l.id,
       l.queue,
       l.worker,
-      if(json_valid(l.errors), coalesce(json_length(json_search(convert(l.errors using utf8mb4), 'all', 'lease expired', null, '$[*].error')), 0), 0) as n
+      if(json_valid(convert(l.errors using utf8mb4)), coalesce(json_length(json_search(convert(l.errors using utf8mb4), 'all', 'lease expired', null, '$[*].error')), 0), 0) as n
     from (
       select id, queue, worker, errors
       from running
@@ -119,7 +125,7 @@ begin not atomic
       select j.id, j.queue, j.worker, j.errors
       from json_table(concat('[', substr(firsts, 2), ']'), '$[*]' columns (id bigint path '$')) i
       straight_join dibs_job j force index (primary) on j.id = i.id
-      where j.gate = 0 and j.run_at <= now and j.errors is not null
+      where j.gate = 0 and j.run_at <= clock and j.errors is not null
     ) l
   ), follower as (
     select i.id
@@ -149,9 +155,9 @@ begin not atomic
   ), late as (
     select 'claims' as what, count(distinct c.token) as n, min(c.check_at) as since
     from (
-      select token, if(json_valid(ids), convert(ids using utf8mb4), '[]') as ids, check_at
+      select token, if(json_valid(convert(ids using utf8mb4)), convert(ids using utf8mb4), '[]') as ids, check_at
       from dibs_claim force index (by_check)
-      where check_at < now - 30000000
+      where check_at < clock - 30000000
       order by check_at
       limit 100
     ) c
@@ -188,9 +194,9 @@ begin not atomic
       where i.nth <= 10
       group by r.id
     ) l
-    where l.at < now - 60000000
+    where l.at < clock - 60000000
   )
-  select 'dead', e.queue, max(e.id), count(*), share, now - max(e.finished_at), e.error
+  select 'dead', e.queue, max(e.id), count(*), dead_share, clock - max(e.finished_at), e.error
   from ended e
   group by e.queue, e.error
   union all
@@ -198,22 +204,22 @@ begin not atomic
   from leases l
   where l.n >= 3
   union all
-  select 'cancel', r.queue, r.id, 0, 0, now - r.claimed_at, coalesce(r.worker, '')
+  select 'cancel', r.queue, r.id, 0, 0, clock - r.claimed_at, coalesce(r.worker, '')
   from running r
-  where r.cancel_requested and r.claimed_at < now - 60000000
+  where r.cancel_requested and r.claimed_at < clock - 60000000
   union all
-  select 'late', l.what, 0, l.n, 0, coalesce(now - l.since, 0), ''
+  select 'late', l.what, 0, l.n, 0, coalesce(clock - l.since, 0), ''
   from late l
-  where l.n > 0 and l.since is null or l.since < now
+  where l.n > 0 and l.since is null or l.since < clock
   union all
-  select 'schedule', s.name, 0, 0, 0, now - s.next_at, ''
+  select 'schedule', s.name, 0, 0, 0, clock - s.next_at, ''
   from dibs_schedule s
-  where s.next_at < now - 60000000
+  where s.next_at < clock - 60000000
   union all
-  select 'awaited', a.queue, a.first, a.n, case when most_waiting >= following then a.n else 0 end, 0, a.kind
+  select 'awaited', a.queue, a.first, a.n, case when most_waiting >= follower_share then a.n else 0 end, 0, a.kind
   from awaited a
   union all
-  select 'kept', p.queue, max(p.id), count(*), keeping, now - min(p.since), ''
+  select 'kept', p.queue, max(p.id), count(*), kept_share, clock - min(p.since), ''
   from past p
   where p.followed
   group by p.queue

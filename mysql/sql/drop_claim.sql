@@ -7,7 +7,7 @@ select max(hex(x.token)) into @dibs_token
 from (
   select token
   from dibs_claim force index (primary)
-  where token = ?1 and json_length(ids) = ?2
+  where token = ?1 and json_length(convert(ids using utf8mb4)) = ?2
   limit 1
   for update skip locked
 ) x

@@ -15,7 +15,7 @@ insert into dibs_history (
 )
 select
   t.minute,
-  case when n.n = 1 then t.queue else '' end as of,
+  case when n.n = 1 then t.queue else '' end as of_queue,
   sum(t.enqueued),
   sum(t.claimed),
   sum(t.succeeded),
@@ -28,7 +28,7 @@ straight_join dibs_tally t force index (primary) on t.id = i.id
 cross join (select 1 as n union all select 2) n
 where t.minute > 0 and t.minute < ?2 and t.minute >= ?3
   and greatest(t.enqueued, t.claimed, t.succeeded, t.failed, t.died) > 0
-group by t.minute, of
+group by t.minute, of_queue
 on duplicate key update
   enqueued = enqueued + values(enqueued),
   claimed = claimed + values(claimed),

@@ -5,13 +5,13 @@
 --   priority null.
 -- Concurrency: in the turn to take rows, in the order of their ids. The ids are read in one snapshot, so a transaction that
 --   commits meanwhile is seen with all its rows or with none. It passes over rows that others have locked.
-select json_arrayagg(x.id order by x.id) into @dibs_ids
+select json_arrayagg(x.id) into @dibs_ids
 from (
   select id, row_number() over (order by id) as nth, sum(size) over (order by id) as bytes
   from (
     select id, size
     from dibs_inbox force index (primary)
-    where not json_contains(?1, id)
+    where not json_contains(?1, cast(id as char))
     order by id
     limit ?2
   ) n
@@ -37,7 +37,7 @@ select
   coalesce(i.unique_window, ''),
   coalesce(i.if_held, ''),
   cast(coalesce(i.delay_limit, 0) * 1000000 as signed)
-from json_table(@dibs_ids, '$[*]' columns (nth for ordinality, id bigint path '$')) n
+from json_table(@dibs_ids, '$[*]' columns (id bigint path '$')) n
 straight_join dibs_inbox i force index (primary) on i.id = n.id
-order by n.nth
+order by i.id
 for update skip locked

@@ -5,5 +5,5 @@
 select exists (
   select 1
   from dibs_inbox force index (primary)
-  where not json_contains(?1, id)
+  where not json_contains(?1, cast(id as char))
 )

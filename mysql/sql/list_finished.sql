@@ -27,7 +27,7 @@ with looked (id, matches, nth) as (
       ?2 in ('', x.kind)
         and (?3 = '' or x.group_key = ?3)
         and (?9 = '' or x.worker = ?9)
-        and (?10 = '' or locate(?10 collate utf8mb4_bin, if(json_valid(x.errors), json_value(convert(x.errors using utf8mb4), concat('$[', json_length(x.errors) - 1, '].error')), '')) > 0)
+        and (?10 = '' or locate(?10 collate utf8mb4_bin, if(json_valid(convert(x.errors using utf8mb4)), json_unquote(json_extract(convert(x.errors using utf8mb4), concat('$[', greatest(json_length(convert(x.errors using utf8mb4)), 1) - 1, '].error'))), '')) > 0)
         and (?11 = '' or locate(?11 collate utf8mb4_bin, convert(x.payload using utf8mb4)) > 0) as matches,
       row_number() over (order by x.finished_at desc, x.id desc) as nth
     from (
@@ -61,7 +61,7 @@ with looked (id, matches, nth) as (
       ?2 in ('', x.kind)
         and (?3 = '' or x.group_key = ?3)
         and (?9 = '' or x.worker = ?9)
-        and (?10 = '' or locate(?10 collate utf8mb4_bin, if(json_valid(x.errors), json_value(convert(x.errors using utf8mb4), concat('$[', json_length(x.errors) - 1, '].error')), '')) > 0)
+        and (?10 = '' or locate(?10 collate utf8mb4_bin, if(json_valid(convert(x.errors using utf8mb4)), json_unquote(json_extract(convert(x.errors using utf8mb4), concat('$[', greatest(json_length(convert(x.errors using utf8mb4)), 1) - 1, '].error'))), '')) > 0)
         and (?11 = '' or locate(?11 collate utf8mb4_bin, convert(x.payload using utf8mb4)) > 0) as matches,
       row_number() over (order by x.finished_at desc, x.id desc) as nth
     from (

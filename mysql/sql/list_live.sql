@@ -27,7 +27,7 @@ with looked (id, matches, nth) as (
         and ?2 in ('', x.kind)
         and (?3 = '' or x.group_key = ?3)
         and (?8 = '' or x.worker = ?8)
-        and (?9 = '' or locate(?9 collate utf8mb4_bin, if(json_valid(x.errors), json_value(convert(x.errors using utf8mb4), concat('$[', json_length(x.errors) - 1, '].error')), '')) > 0)
+        and (?9 = '' or locate(?9 collate utf8mb4_bin, if(json_valid(convert(x.errors using utf8mb4)), json_unquote(json_extract(convert(x.errors using utf8mb4), concat('$[', greatest(json_length(convert(x.errors using utf8mb4)), 1) - 1, '].error'))), '')) > 0)
         and (?10 = '' or locate(?10 collate utf8mb4_bin, convert(x.payload using utf8mb4)) > 0)
         and ?4 in ('', case when x.gate = 3 then 'running' when x.gate in (1, 5) then 'blocked' else 'waiting' end)
         and (not ?11 or x.run_at > timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))) as matches,

@@ -10,14 +10,14 @@
 with found (id) as (
   select x.id
   from dibs_claim c
-  straight_join json_table(c.ids, '$[*]' columns (id bigint path '$')) i
+  straight_join json_table(convert(c.ids using utf8mb4), '$[*]' columns (id bigint path '$')) i
   straight_join dibs_job x force index (primary) on x.id = i.id and x.token = c.token
   where x.id < ?4
     and ?1 in ('', x.queue)
     and ?2 in ('', x.kind)
     and (?3 = '' or x.group_key = ?3)
     and (?7 = '' or x.worker = ?7)
-    and (?8 = '' or locate(?8 collate utf8mb4_bin, if(json_valid(x.errors), json_value(convert(x.errors using utf8mb4), concat('$[', json_length(x.errors) - 1, '].error')), '')) > 0)
+    and (?8 = '' or locate(?8 collate utf8mb4_bin, if(json_valid(convert(x.errors using utf8mb4)), json_unquote(json_extract(convert(x.errors using utf8mb4), concat('$[', greatest(json_length(convert(x.errors using utf8mb4)), 1) - 1, '].error'))), '')) > 0)
     and (?9 = '' or locate(?9 collate utf8mb4_bin, convert(x.payload using utf8mb4)) > 0)
     and ?6 > 0
   order by x.id desc

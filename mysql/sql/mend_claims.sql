@@ -19,7 +19,7 @@ from (
   where l.token is not null and not exists (
       select 1
       from dibs_claim c
-      where c.token = l.token and json_contains(c.ids, cast(l.id as char)) and c.check_at <= ?3 + 90000000000
+      where c.token = l.token and json_contains(convert(c.ids using utf8mb4), cast(l.id as char)) and c.check_at <= ?3 + 90000000000
     )
 ) x
 -- then
@@ -33,7 +33,7 @@ select
 from json_table(@dibs_claims, '$[*]' columns (token varchar(32) character set utf8mb4 path '$.token', queue varchar(255) character set utf8mb4 path '$.queue', worker varchar(255) character set utf8mb4 path '$.worker', at bigint path '$.at', id bigint path '$.id')) i
 on duplicate key update
   check_at = least(check_at, values(check_at)),
-  ids = json_array_append(ids, '$', json_extract(values(ids), '$[0]'))
+  ids = json_array_append(convert(ids using utf8mb4), '$', json_extract(convert(values(ids) using utf8mb4), '$[0]'))
 -- then
 select unhex(i.token)
 from json_table(@dibs_claims, '$[*]' columns (token varchar(32) character set utf8mb4 path '$.token')) i

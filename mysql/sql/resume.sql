@@ -17,7 +17,7 @@ from (
       for update skip locked
     ) as locked
   from dibs_claim c force index (by_queue)
-  straight_join json_table(c.ids, '$[*]' columns (id bigint path '$')) i
+  straight_join json_table(convert(c.ids using utf8mb4), '$[*]' columns (id bigint path '$')) i
   where c.queue = ?1 and c.worker = ?2
   having locked is not null
   limit 1000000

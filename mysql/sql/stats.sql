@@ -7,12 +7,14 @@
 -- Concurrency: plain reads; locks nothing. Counts come from one snapshot of the tally; of
 --   the index lane only each priority's first entry and at most ?1 future ones are read.
 begin not atomic
-  declare clock bigint default timestampdiff(microsecond, '1970-01-01', utc_timestamp(6));
-  declare since bigint default clock div 60000000 - ?2 + 1;
-  declare lane, scheduled, enough int;
+  declare clock bigint default (timestampdiff(microsecond, '1970-01-01', utc_timestamp(6)));
+  declare since bigint default (clock div 60000000 - ?2 + 1);
+  declare queue_name varbinary(255);
+  declare lane, has_later, scheduled, enough int;
   declare oldest bigint;
-  declare found longtext character set utf8mb4 default '';
-  for asked in (
+  declare hits longtext character set utf8mb4 default '';
+  declare ended tinyint default 0;
+  declare each_queue cursor for
     select
       q.name,
       (
@@ -28,17 +30,20 @@ begin not atomic
         where j.place = 2 and j.queue = q.name
         order by j.run_at desc
         limit 1
-      ) > clock, 0) as has_later
+      ) > clock, 0) as later
     from dibs_queue q
-    having first_lane is not null or has_later
-  ) do
-    set lane = asked.first_lane, oldest = null, scheduled = 0;
-    if asked.has_later then
+    having first_lane is not null or later;
+  declare continue handler for not found set ended = 1;
+  open each_queue;
+  fetch each_queue into queue_name, lane, has_later;
+  while not ended do
+    set oldest = null, scheduled = 0;
+    if has_later then
       select count(*) into scheduled
       from (
         select 1
         from dibs_job j force index (later)
-        where j.place = 2 and j.queue = asked.name and j.run_at > clock
+        where j.place = 2 and j.queue = queue_name and j.run_at > clock
         limit ?1
       ) x;
     end if;
@@ -48,7 +53,7 @@ begin not atomic
         least(coalesce(oldest, 9000000000000000000), (
           select j.run_at
           from dibs_job j force index (lane)
-          where j.queue = asked.name and j.gate = 0 and j.priority = lane
+          where j.queue = queue_name and j.gate = 0 and j.priority = lane
           order by j.run_at
           limit 1
         )),
@@ -57,21 +62,23 @@ begin not atomic
           from (
             select 1
             from dibs_job j force index (lane)
-            where j.queue = asked.name and j.gate = 0 and j.priority = lane and j.run_at > clock
+            where j.queue = queue_name and j.gate = 0 and j.priority = lane and j.run_at > clock
             limit enough
           ) x
         ),
         (
           select j.priority
           from dibs_job j force index (lane)
-          where j.queue = asked.name and j.gate = 0 and j.priority > lane
+          where j.queue = queue_name and j.gate = 0 and j.priority > lane
           order by j.priority
           limit 1
         )
       into oldest, scheduled, lane;
     end while;
-    set found = concat(found, ',', json_array(convert(asked.name using utf8mb4), scheduled, oldest));
-  end for;
+    set hits = concat(hits, ',', json_array(convert(queue_name using utf8mb4), scheduled, oldest));
+    fetch each_queue into queue_name, lane, has_later;
+  end while;
+  close each_queue;
   select
     q.name,
     q.paused,
@@ -109,7 +116,7 @@ begin not atomic
     from dibs_tally t
     group by t.queue
   ) c on c.queue = q.name
-  left join json_table(concat('[', substr(found, 2), ']'), '$[*]' columns (
+  left join json_table(concat('[', substr(hits, 2), ']'), '$[*]' columns (
     name varchar(255) character set utf8mb4 path '$[0]', scheduled int path '$[1]', oldest bigint path '$[2]'
   )) f on f.name = q.name
   order by q.name;

@@ -72,7 +72,7 @@ var mariadbPatches = map[string]Patch{
 		{"statements.go", `strings.Replace(text["claim"], "having", s.named(afterHold)+"having", 1)`, `text["claim"]`},
 	}},
 	"fair-no-turns": {"mysql", "TestStore/fair/groups with many places take turns", []Edit{
-		{"sql/admit.sql", "g.turn + i.nth - 1 - json_length(g.turns)", "g.turn"},
+		{"sql/admit.sql", "turn + i.nth - 1 - json_length(turns)", "turn"},
 	}},
 	"flow-requeued-free": {"mysql", "TestStore/flows/a requeued follower waits again for the jobs that it comes after", []Edit{
 		{"sql/reopen_edges.sql", "set e.stage = i.stage", "set e.stage = 0 * i.stage"},
