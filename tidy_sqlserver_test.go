@@ -13,7 +13,7 @@ import (
 // SQL Server has the statements of MariaDB, but for the inbox, clusters, the rows of turns, and what shows locks and what is wrong.
 var (
 	onlySQLServer  = []string{"turn"}
-	notInSQLServer = strings.Fields("bar_slots diagnose_jobs diagnose_server diagnose_sessions drop_inbox inbox inbox_waiting lock_gap locks_rows put_slots put_turn share_turn take_slot take_turn touch try_gap write_turn")
+	notInSQLServer = strings.Fields("bar_slots diagnose_jobs diagnose_server diagnose_sessions drop_inbox inbox inbox_waiting lock_gap locks_rows put_slots put_turn see_uncommitted share_turn take_slot take_turn touch try_gap write_turn")
 	// otherInSQLServer are statements with other parameters: its enqueue takes any number of jobs.
 	otherInSQLServer = []string{"enqueue", "verify"}
 )

@@ -3,6 +3,7 @@ package sqlserver
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -115,8 +116,12 @@ func begin(ctx context.Context, c *sql.Conn) (transaction, error) {
 // commit sends the commit alone, as a request of the protocol: so a lost connection says that nobody knows whether it took place.
 func (tx transaction) commit() error {
 	defer time.AfterFunc(endWithin, tx.stop).Stop()
-	err := tx.Commit()
-	if err != nil && !repeatable(err) && !endedByServer(err) {
+	return explainCommit(tx.Commit())
+}
+
+// explainCommit says of a commit that has failed on the way that nobody knows whether it took place.
+func explainCommit(err error) error {
+	if err != nil && !repeatable(err) && !endedByServer(err) && !errors.Is(err, sql.ErrTxDone) {
 		err = fmt.Errorf("%w: the connection was lost at the commit, so it is unknown whether the call took effect: %w", dibs.ErrUnavailable, err)
 	}
 	return err
@@ -129,7 +134,7 @@ func (tx transaction) rollback() {
 }
 
 // Open finds out whether the server has ended a caller's transaction, as after any error of a statement.
-func (e engine) Open(ctx context.Context, tx dibs.SQLTx) error {
+func (e engine) Open(ctx context.Context, tx dibs.SQLTx, _ bool) error {
 	var depth int
 	err := rowstore.One(ctx, tx, "select @@trancount", &depth)
 	if endedByServer(err) || err == nil && depth == 0 {
@@ -174,7 +179,13 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	return s.common().InTx(ctx, s.begin, f)
 }
 
-func (s *Store) begin(ctx context.Context) (*sql.Tx, error) {
+func (s *Store) begin(ctx context.Context) (rowstore.OwnTx, error) {
 	tx, err := s.callers.BeginTx(ctx, readCommitted)
-	return tx, s.failed(ctx, err)
+	return ownTx{tx}, s.failed(ctx, err)
 }
+
+// ownTx is a transaction of InTx.
+type ownTx struct{ *sql.Tx }
+
+// Commit says of a lost commit that its outcome is unknown.
+func (tx ownTx) Commit() error { return explainCommit(tx.Tx.Commit()) }
