@@ -146,6 +146,41 @@ func TestACallThatFindsAKeyLockedWaitsForIt(t *testing.T) {
 	soundAfter(t, s)
 }
 
+// A period that has ended is kept while a transaction has its key locked: that may have read the clock before the end.
+func TestAPeriodIsKeptWhileItsKeyIsLocked(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, mytest.Address(t))
+	job := dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: "a", UniqueFor: time.Millisecond}
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{job}); err != nil {
+		t.Fatal(err)
+	}
+	if err := pass(t.Context(), s.DB(), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	periods := func() int {
+		if _, err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return uncommitted(t, s, "select count(*) from dibs_unique_window")
+	}
+	tx, err := s.DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), "select check_at from dibs_key where unique_key = 'a' for update"); err != nil {
+		t.Fatal(err)
+	}
+	if n := periods(); n != 1 {
+		t.Errorf("%d periods are kept beside the transaction that has the key locked", n)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if n := periods(); n != 0 {
+		t.Errorf("%d periods are kept after it", n)
+	}
+}
+
 // A queue into which an open transaction has enqueued a job is not deleted.
 func TestAQueueIntoWhichAnOpenTransactionEnqueuesIsNotDeleted(t *testing.T) {
 	t.Parallel()

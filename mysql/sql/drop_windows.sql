@@ -1,8 +1,9 @@
 -- Purpose: delete periods of unique keys that have passed.
 -- Parameters: ?1 now, ?2 how many at most.
 -- Columns out: none.
--- Concurrency: in the turn to sweep. It passes over rows that others have locked. Keys that no job holds go too, some time after
---   they were last looked at.
+-- Concurrency: in the turn to sweep. It passes over rows that others have locked, and over periods whose keys they have locked: an
+--   enqueue that has read the clock before a period's end must find it. Keys that no job holds go too, some time after they
+--   were last looked at.
 select json_arrayagg(json_array(convert(x.queue using utf8mb4), convert(x.unique_key using utf8mb4))) into @dibs_keys
 from (
   select
@@ -13,10 +14,21 @@ from (
       from dibs_unique_window l force index (primary)
       where l.queue = u.queue and l.unique_key = u.unique_key and l.until <= ?1
       for update skip locked
-    ) as locked
+    ) as locked,
+    (
+      select k.check_at
+      from dibs_key k force index (primary)
+      where k.queue = u.queue and k.unique_key = u.unique_key
+      for update skip locked
+    ) as key_locked,
+    exists (
+      select 1
+      from dibs_key k
+      where k.queue = u.queue and k.unique_key = u.unique_key
+    ) as key_known
   from dibs_unique_window u force index (by_end)
   where u.until <= ?1
-  having locked is not null
+  having locked is not null and (key_locked is not null or not key_known)
   limit ?2
 ) x
 -- then
