@@ -61,8 +61,12 @@ func insertAndTake(t *testing.T, address string, trouble func(context.Context)) 
 	}
 	for program := range 4 {
 		programs.Go(func() {
-			for n := range 250 {
-				if err := order(ctx, db, program, n); err != nil { // the order is there with its rows, or none of them is
+			for n, kept := 0, 0; kept < 160 && ctx.Err() == nil; n++ {
+				committed, err := order(ctx, db, program, n)
+				if committed {
+					kept++
+				}
+				if err != nil { // the order is there with its rows, or none of them is
 					time.Sleep(5 * time.Millisecond) // the server may be starting
 				}
 			}
@@ -87,10 +91,10 @@ func insertAndTake(t *testing.T, address string, trouble func(context.Context)) 
 	hasNoDamage(t, a)
 }
 
-func order(ctx context.Context, db *sql.DB, program, n int) error {
+func order(ctx context.Context, db *sql.DB, program, n int) (committed bool, err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
 	_, err = tx.ExecContext(ctx, "insert into orders values (?, ?)", program, n)
@@ -100,9 +104,10 @@ func order(ctx context.Context, db *sql.DB, program, n int) error {
 		}
 	}
 	if err != nil || n%3 == 0 {
-		return err
+		return false, err
 	}
-	return tx.Commit()
+	err = tx.Commit()
+	return err == nil, err
 }
 
 func eachOrderHasItsJobs(t *testing.T, db *sql.DB) {

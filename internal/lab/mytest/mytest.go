@@ -32,7 +32,7 @@ const (
 )
 
 // patience bounds each step that talks to a server.
-const patience = time.Minute
+const patience = 10 * time.Minute
 
 // errNotFound says that this machine has no server program.
 var errNotFound = errors.New("no MariaDB server program found")
