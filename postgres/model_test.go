@@ -107,3 +107,18 @@ func pass(s *Store, d time.Duration) error {
 	_, err := s.pool.Exec(context.Background(), "delete from dibs.history")
 	return errors.Join(err, Pass(context.Background(), d, s))
 }
+
+// A sweep gives places to the jobs that it has released, though nothing else has changed in their queue.
+func TestASweepGivesPlacesToJobsThatItReleases(t *testing.T) {
+	t.Parallel()
+	r := model.Start(t, modelDatabases(t))
+	r.Enqueue(dibs.NewJob{Queue: "b", Kind: "k1"})
+	r.Enqueue(dibs.NewJob{Queue: "a", Kind: "k2", Group: "h", After: []dibs.Dep{{ID: 1, On: dibs.NeedFailed}}})
+	r.Claim(dibs.ClaimRequest{Queue: "b", Worker: "w", N: 1, Lease: time.Hour})
+	r.Cancel(1)
+	r.Sweep()
+	r.Same()
+	r.Pass(2 * time.Hour)
+	r.Sweep()
+	r.Same()
+}

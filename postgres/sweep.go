@@ -135,6 +135,11 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	}
 	if p.unsettled {
 		err = cmp.Or(s.settle(ctx, settleFor), err)
+		if now, pendingErr := s.pending(ctx); pendingErr == nil { // read again: settle has moved jobs to their groups
+			p.groups = now.groups
+		} else {
+			err = cmp.Or(err, pendingErr)
+		}
 	}
 	for _, q := range p.groups { // admit here too, as no claim from the queue may come soon
 		err = cmp.Or(s.admit(ctx, q), err)
