@@ -42,16 +42,12 @@ func TestTidyFilesAndFunctionsAreShort(t *testing.T) {
 				}
 			case *ast.TypeSpec:
 				settings, ok := node.Type.(*ast.StructType)
-				if ok && isSettings(node.Name.Name) && settings.Fields.NumFields() > maxOptions {
+				if ok && (strings.HasSuffix(node.Name.Name, "Options") || strings.HasSuffix(node.Name.Name, "Config")) && settings.Fields.NumFields() > maxOptions {
 					t.Errorf("%s: %s has %d fields, at most %d are allowed", name, node.Name, settings.Fields.NumFields(), maxOptions)
 				}
 			}
 		}
 	}
-}
-
-func isSettings(name string) bool {
-	return strings.HasSuffix(name, "Options") || strings.HasSuffix(name, "Config")
 }
 
 // driver lists what a package may import beside the standard library and this module.

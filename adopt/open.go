@@ -127,8 +127,8 @@ func run[T any](ctx context.Context, q adopted.Querier, st *adopted.Statement, v
 // mostTries is how often a transaction is begun that the server rolls back, as it and another one wait for each other.
 const mostTries = 5
 
-// write runs f in a transaction that can write. On SQLite only one of these runs at a time. If the server rolls it back because
-// of a deadlock, f is called again, so it begins by forgetting what it has found.
+// write runs f in a transaction that can write. On SQLite only one of these runs at a time.
+// If the server rolls it back because of a deadlock, f is called again. So f begins by forgetting what it has found.
 func (s *Store) write(ctx context.Context, f func(adopted.Querier) error) error {
 	for try := 1; ; try++ {
 		err := adopted.InTx(ctx, s.plan.Dialect, s.db, f)

@@ -56,7 +56,7 @@ func (f *fleet) others(ctx context.Context, t *testing.T) *others {
 	names := slices.Collect(maps.Keys(f.ranks(t)))
 	touch := fmt.Sprintf(`update %s set %s = 'seen' where %s = $1 and %s`, f.table, f.remark, f.key("", f.kind), f.meant(f.m.Unfinished))
 	if f.kind == "mariadb" {
-		if len(f.m.ID) == 1 { // by the index: an update locks the rows that it reads
+		if len(f.m.ID) == 1 { // the condition is one that an index serves: an update locks the rows that it reads
 			touch = strings.Replace(touch, f.key("", f.kind), `"`+f.m.ID[0]+`"`, 1)
 		}
 		touch, _ = unnumbered(touch, "")

@@ -96,7 +96,7 @@ type fleet struct {
 	db     *sql.DB
 	store  *adopt.Store
 	rec    *history.Recorder
-	kind   string // of the database: sqlite, postgres or mariadb
+	kind   string // the kind of database: sqlite, postgres or mariadb
 	dsn    string
 	dir    string
 	crew   lab.Crew

@@ -14,10 +14,10 @@ import (
 	"github.com/dibs-queue/dibs/internal/rowstore"
 )
 
-// On a Galera cluster each node runs transactions by itself, with locks that only its own transactions see. At the commit the rows
-// that a transaction has written are compared with those of all that committed on other nodes since: of two that have written
-// the same row, the second one fails with 1213. So what keeps transactions apart must be written. docs/design/0037-galera.md says
-// what that is.
+// On a Galera cluster each node runs transactions by itself, with locks that only its own transactions see.
+// When a transaction commits, the rows that it has written are compared with those of all that committed on other nodes meanwhile.
+// Of two transactions that have written the same row, the second one fails with 1213.
+// So what keeps transactions apart must be written. docs/design/0037-galera.md says what that is.
 
 // syncWait has each transaction, and each read outside of one, begin with all that was committed anywhere before.
 const syncWait = "1"

@@ -77,5 +77,6 @@ wait $modules || failed="$failed, modules of their own"
 cat "$beside"
 step 'done'
 [ -n "${DIBS_NIGHT:-}" ] || left_out="$left_out what is too long for make test, which make night tries;"
+[ -n "${DIBS_TEST_SQLSERVER:-}" ] || left_out="$left_out what needs a SQL Server, which DIBS_TEST_SQLSERVER can name;"
 printf 'left out:%s what this machine cannot do (go test -v names it)\n' "$left_out"
 [ -z "$failed" ] || { printf 'FAILED: %s; go test %s\n' "${failed#, }" "$common"; exit 1; }

@@ -82,7 +82,7 @@ func (t *Table) mariaColumns(ctx context.Context, q Querier) error {
 				c.Length = int(min(Atoi(r[6])/4, 1<<28)) // its length is limited in bytes
 			}
 		case Blob:
-			c.Length = int(min(2*Atoi(r[6]), 1<<30)) // of digits
+			c.Length = int(min(2*Atoi(r[6]), 1<<30)) // the length is in hexadecimal digits
 		case Instant, Stamp:
 			c.step = stepOf(int(Atoi(r[7])))
 		}

@@ -72,7 +72,7 @@ func (p piece) AtIs(alias string) string {
 
 // is compares a column with a value of its type for equality.
 func (p *Plan) is(c Column, value string) string {
-	if c.collation != "" { // which may take two texts for the same
+	if c.collation != "" { // a collation may take two texts for the same
 		return "(" + c.SQL() + " = " + value + " and " + fmt.Sprintf(mariaText, c.SQL()) + " = " + fmt.Sprintf(mariaText, value) + ")"
 	}
 	return c.SQL() + " " + cmp.Or(c.equals, "=") + " " + value

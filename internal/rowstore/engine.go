@@ -20,8 +20,8 @@ type Engine interface {
 	Read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error
 	// Classify turns an error of the driver into one of dibs, by its code.
 	Classify(err error) error
-	// Open fails if a caller's transaction has ended: with ErrRolledBack if the database has rolled it back by itself. verified says
-	// that Verify was called before; else it follows, after a savepoint, and may find it out as well.
+	// Open fails if a caller's transaction has ended: with ErrRolledBack if the database has rolled it back by itself.
+	// Verify was called before if verified is true. Otherwise it is called next, after a savepoint, and may find that out itself.
 	Open(ctx context.Context, tx dibs.SQLTx, verified bool) error
 	// Verify refuses a caller's transaction that cannot write, or is on another database, where no worker would look.
 	Verify(ctx context.Context, tx dibs.SQLTx) error

@@ -113,7 +113,7 @@ func (s *Store) holds(ctx context.Context, leases []dibs.Lease) (map[int64]bool,
 	err := s.read(ctx, "tokens", func(rows *sql.Rows) error { return scanLease(rows, all) }, jsonIDs(ids))
 	held, now := map[int64]bool{}, s.now()
 	for _, l := range leases {
-		is := all[l.ID] // of a job that does not run, until is 0
+		is := all[l.ID] // until is 0 if the job does not run
 		held[l.ID] = is.token == l.Token && is.until > now
 	}
 	return held, err
